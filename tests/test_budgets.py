@@ -30,8 +30,8 @@ BUDGETS = {
     "replay": Budget("mnemosyne/replay", 810, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_985, 2_300),
     "mnemosyne": Budget("mnemosyne", 86_075, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 12_760, 11_000),
-    "tests": Budget("tests", 77_200, 50_000),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 12_770, 11_000),
+    "tests": Budget("tests", 77_215, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_480, 12_000),
     "benchmarks": Budget("benchmarks", 8_335, 6_000),

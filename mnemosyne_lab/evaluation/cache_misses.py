@@ -14,6 +14,7 @@ import attrs
 
 from mnemosyne.domain.cost.cache_misses import (
     CacheReading,
+    ColdTokens,
     Culprit,
     MissCause,
     Origin,
@@ -41,7 +42,7 @@ _UNNAMED = "claude"
 @attrs.frozen(kw_only=True)
 class RecordedRequest:
     """One request of a recorded session: its messages, after the client's own compactions, and the provider's counts.
-    ``origin`` is how its history relates to the request before it.
+    ``origin`` is how its history relates to the request before it, ``is_whole`` whether the record holds its head, too.
     """
 
     turn: int
@@ -51,6 +52,7 @@ class RecordedRequest:
     usage: Tokens
     terms: Terms
     origin: Origin
+    is_whole: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -94,9 +96,10 @@ def requests_of(
     resets = list(session.get("resets") or ())
     history: list[Mapping[str, Any]] = []
     taken, model = 0, str(session.get("model") or _UNNAMED)
+    is_whole = any(isinstance(each, dict) and each.get("system") for each in (session, session.get("head")))
     for number, (turn, at) in enumerate(zip(turns, times, strict=True), 1):
         origin = Origin.CONTINUES
-        while resets and resets[0]["before_msg"] < turn["msg"]:
+        while resets and _first_after(resets[0], session["messages"]) <= turn["msg"]:
             reset = resets.pop(0)
             history += session["messages"][taken : reset["before_msg"]]
             taken = max(taken, reset["before_msg"])
@@ -118,9 +121,16 @@ def requests_of(
                     usage=usage,
                     terms=own[2] if own is not None else Terms(),
                     origin=origin,
+                    is_whole=is_whole,
                 )
             )
     return found
+
+
+def _first_after(reset: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> int:
+    """The least number of messages of a request after a reset. If a reply is next, the summary was all of it."""
+    place: int = reset["before_msg"]
+    return place + (place >= len(messages) or messages[place]["role"] == "user")
 
 
 def _clear_results(history: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -166,13 +176,16 @@ class _Reader:
         minimum = model_of(request.model).cache_minimum
         found = explain_reading(sent, last, Cache(), rules=rules, minimum=minimum, origin=request.origin)
         assert found is not None
-        causes = (
-            attrs.evolve(cold, cause=MissCause.UNRECORDED, culprit=Culprit.CLIENT)
-            if cold.cause is MissCause.PROVIDER
-            else cold
-            for cold in found.causes
-        )
+        causes = [self._find_unrecorded(cold, request, before) for cold in found.causes]
         return attrs.evolve(found, causes=tuple(causes))
+
+    def _find_unrecorded(self, cold: ColdTokens, request: RecordedRequest, before: RecordedRequest) -> ColdTokens:
+        """The cause of a miss with equal bytes on record. A prompt that shrank lacks something that it had before."""
+        if cold.cause is not MissCause.PROVIDER:
+            return cold
+        if request.model == before.model and request.usage.prompt < before.usage.prompt:
+            return attrs.evolve(cold, cause=MissCause.MESSAGES, culprit=Culprit.CLIENT)
+        return cold if request.is_whole else attrs.evolve(cold, cause=MissCause.UNRECORDED, culprit=Culprit.CLIENT)
 
     def _lay_out(self, request: RecordedRequest) -> PromptLayout:
         """The layout of a request, based on the last one: they share most of their bytes."""
@@ -204,13 +217,14 @@ def rules_for(model: str) -> CacheRules:
 
 
 def _lives_an_hour(requests: Sequence[RecordedRequest]) -> bool:
-    """Whether entries live for an hour: the writes say so, or a request read an entry that was older than five
-    minutes.
+    """Whether entries live for an hour: the writes say so, or most pauses of more than five minutes and less than an
+    hour ended with a read. A single read may be due to a request that is not on record and renewed the entry.
     """
     if any(each.usage.write_1h for each in requests):
         return True
-    pairs = pairwise(requests)
-    return any(
-        now.at - last.at > LIFETIME["5m"] and now.usage.read >= last.usage.prompt - last.usage.input > 0
-        for last, now in pairs
-    )
+    pauses = [
+        now.usage.read >= last.usage.prompt - last.usage.input
+        for last, now in pairwise(requests)
+        if LIFETIME["5m"] < now.at - last.at < LIFETIME["1h"] and last.usage.prompt > last.usage.input
+    ]
+    return 2 * sum(pauses) > len(pauses)

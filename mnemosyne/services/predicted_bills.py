@@ -3,7 +3,8 @@
 The prediction uses only facts known when the request was sent: the size of the branch's previous prompt by the
 provider's count, the estimated growth, and the cache rules. A reply's length is not known before, so both amounts have
 the actual output. Turns with hidden rounds are left out: how often a model asks its memory is not known before, either.
-So is the first request of a branch: other sessions may have put a part of it in the cache.
+So is the first request of a branch, unless it begins with a prompt that another branch had put in the cache: what other
+sessions have put there is not known.
 """
 
 from collections.abc import Iterable
@@ -69,10 +70,12 @@ class _Counted:
 def predict_bill(rows: Iterable[Row]) -> PredictedBill:
     """The predicted bill of a session, from the rows of ``saved_by_turn``."""
     last: dict[str, _Counted] = {}
+    of_model: dict[str | None, _Counted] = {}
     pairs: list[tuple[int, int]] = []
     left_out = 0
     for row in rows:
-        amounts = _predict(row, last.get(row["branch"]))
+        shared = of_model.get(row["model"]) if row["expected_read"] else None
+        amounts = _predict(row, last.get(row["branch"], shared))
         if amounts is None:
             left_out += 1
         else:
@@ -80,6 +83,7 @@ def predict_bill(rows: Iterable[Row]) -> PredictedBill:
         if row["counted"]:
             known = last.get(row["branch"], _Counted(None, 0, 0))
             last[row["branch"]] = known.follow(row)
+            of_model[row["model"]] = _Counted(row["model"], row["counted"], row["estimated"])
     errors = [abs(predicted - billed) / billed for predicted, billed in pairs if billed]
     return PredictedBill(
         turns=len(pairs),

@@ -43,6 +43,15 @@ def test_a_first_request_is_left_out_because_other_sessions_may_have_cached_a_pa
     assert "1 turn left out (first requests, hidden rounds or no count)" in found.sentence
 
 
+def test_first_request_of_a_branch_is_predicted_if_another_branch_cached_its_prefix() -> None:
+    agent = turn(1_500, 1_000, branch="agent", read=1_200, expected_read=800)
+    found = predict_bill([turn(3_000, 2_000), agent])
+    assert (found.turns, found.left_out) == (1, 1)
+    assert found.predicted == (700 + 80) * PRICE  # of 1,500 tokens at the scale of the other branch
+    assert predict_bill([turn(3_000, 2_000), {**agent, "expected_read": 0}]).turns == 0
+    assert predict_bill([turn(3_000, 2_000, model="claude-haiku-4-5"), agent]).turns == 0
+
+
 def test_a_loss_of_the_cache_is_an_error_of_the_prediction() -> None:
     found = predict_bill([turn(1_000, 1_000), turn(1_000, 1_000, read=0, expected_read=1_000)])
     assert (found.predicted, found.billed) == (100 * PRICE, 1_000 * PRICE)

@@ -25,7 +25,7 @@ def _prompt(inputs: SummaryInputs) -> HelperPrompt:
 
 
 COMPRESS = BackgroundTask(
-    task=HelperTask(name="compress", version=1, properties=PROPERTIES, prompt=_prompt, verify=verify),
+    task=HelperTask(name="compress", version=2, properties=PROPERTIES, prompt=_prompt, verify=verify),
     gather=lambda order, found: gather(order, found) if "detailed" in found else None,
     apply=apply,
 )

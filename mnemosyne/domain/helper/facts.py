@@ -121,6 +121,8 @@ def _verify(inputs: FactInputs, answer: Mapping[str, Any]) -> Accepted[tuple[Fac
         else:
             written = {"kind": fact.kind, "quote": fact.text, "corrects": fact.corrects or ""}
             facts.setdefault((fact.proposed, fact.start), (fact, written))
+    if dropped and not facts:
+        return Rejected(tuple(dropped))
     record = {"facts": [written for _, written in facts.values()]}
     return Accepted(tuple(fact for fact, _ in facts.values()), record, tuple(dropped))
 
@@ -148,7 +150,7 @@ def _read_fact(inputs: FactInputs, given: Mapping[str, Any], ids: set[str]) -> F
 
 
 FIND_FACTS = BackgroundTask(
-    task=HelperTask(name=FACTS, version=2, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    task=HelperTask(name=FACTS, version=3, properties=PROPERTIES, prompt=_prompt, verify=_verify),
     gather=_gather,
     apply=lambda order, _inputs, signed: Effect(learned=signed.result, context=order.about.context),
 )

@@ -12,7 +12,7 @@ import attrs
 from mnemosyne import credentials
 from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
 from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of
-from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_strings, write_prompt
+from mnemosyne.domain.helper.task import LONGEST_RECORD, Accepted, HelperTask, Rejected, list_strings, write_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
@@ -37,7 +37,7 @@ MOST_LISTED = 60
 MOST_PREDICTED = 8
 """Maximum number of objects in each list of an answer."""
 
-_LONGEST_LINE, _LONGEST_ID, _LONGEST_READ = 160, 20, 1 << 20
+_LONGEST_LINE, _LONGEST_READ = 160, 1 << 20
 
 PROPERTIES: Mapping[str, Any] = {"goal": STRING, "needed": list_of(STRING), "unneeded": list_of(STRING)}
 
@@ -115,7 +115,7 @@ def _prompt(inputs: GoalInputs) -> HelperPrompt:
 
 def _verify(inputs: GoalInputs, answer: Mapping[str, Any]) -> Accepted[Mapping[str, Any]] | Rejected:
     goal = answer["goal"]
-    lists = {name: list_strings(answer[name], MOST_PREDICTED, _LONGEST_ID) for name in ("needed", "unneeded")}
+    lists = {name: list_strings(answer[name], MOST_PREDICTED, LONGEST_RECORD) for name in ("needed", "unneeded")}
     if not isinstance(goal, str) or None in lists.values():
         return Rejected(("the answer does not match the schema",))
     dropped: list[str] = []
@@ -132,10 +132,12 @@ def _verify(inputs: GoalInputs, answer: Mapping[str, Any]) -> Accepted[Mapping[s
         if len(record[name]) < len(found):
             dropped.append("an object is not in the list")
     record["unneeded"] = [each for each in record["unneeded"] if each not in record["needed"]]
+    if dropped and not any(record.values()):
+        return Rejected(tuple(dropped))
     return Accepted(record, record, tuple(dropped))
 
 
 FIND_GOAL = BackgroundTask(
-    task=HelperTask(name=GOAL, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    task=HelperTask(name=GOAL, version=2, properties=PROPERTIES, prompt=_prompt, verify=_verify),
     gather=_gather,
 )

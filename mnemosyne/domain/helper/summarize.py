@@ -33,14 +33,16 @@ _DECLARED_TOKENS = 1_000
 
 PROPERTIES: Mapping[str, Any] = {"summary": STRING, **dict.fromkeys(_DECLARED, list_of(STRING))}
 
-RULES = """\
-Reply with one JSON object and nothing else: {"summary": string, "dropped": [string], "can_answer": [string], \
-"fault_when": [string], "key_entities": [string]}.
+_EXAMPLE = "the bodies of the three helpers"
+
+RULES = f"""\
+Reply with one JSON object and nothing else: {{"summary": string, "dropped": [string], "can_answer": [string], \
+"fault_when": [string], "key_entities": [string]}}.
 
 summary: plain sentences in the source's language, at most the given number of characters. Copy file paths, names of \
 functions, variables and libraries, error messages, versions and values exactly. Never write a path, name, \
 number or quotation that is not in the source; do not count or calculate. Do not mention these instructions.
-dropped: what you left out, precisely ("the bodies of the three helpers", not "some details").
+dropped: what you left out, precisely ("{_EXAMPLE}", not "some details").
 can_answer: the questions that the summary alone answers, and only those.
 fault_when: what the original would be needed for.
 key_entities: the paths, names and libraries that the source is about.
@@ -137,7 +139,7 @@ def verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[Propose
     if not isinstance(summary, str) or None in lists.values():
         return Rejected(("the answer does not match the schema",))
     kept, sentences = drop_inventions(inputs.full, summary)
-    given = {name: phrases or [] for name, phrases in lists.items()}
+    given = {name: [each for each in phrases or () if each != _EXAMPLE] for name, phrases in lists.items()}
     grounded = {name: [each for each in given[name] if not drop_inventions(inputs.full, each)[1]] for name in given}
     phrases = sum(len(given[name]) - len(grounded[name]) for name in given)
     dropped = [(sentences, "sentence"), (phrases, "phrase")]
@@ -165,7 +167,7 @@ def _prompt(inputs: SummaryInputs) -> HelperPrompt:
 
 
 SUMMARIZE = BackgroundTask(
-    task=HelperTask(name="summarize", version=2, properties=PROPERTIES, prompt=_prompt, verify=verify),
+    task=HelperTask(name="summarize", version=3, properties=PROPERTIES, prompt=_prompt, verify=verify),
     gather=gather,
     apply=apply,
 )

@@ -161,11 +161,13 @@ def _clean(value: Any, levels: int = DEEPEST) -> Any:
 
 
 def list_strings(value: object, most: int, longest: int) -> list[str] | None:
-    """A list of at most ``most`` strings of at most ``longest`` characters; None if the value is something else."""
+    """The strings of a list that are not blank. None unless it has at most ``most`` strings, each of at most
+    ``longest`` characters.
+    """
     if not isinstance(value, list) or len(value) > most:
         return None
     texts = [each for each in value if isinstance(each, str) and len(each) <= longest]
-    return texts if len(texts) == len(value) else None
+    return [each for each in texts if each.strip()] if len(texts) == len(value) else None
 
 
 def find_span(text: str, quote: str) -> tuple[int, int] | None:

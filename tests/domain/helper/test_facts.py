@@ -79,6 +79,13 @@ def test_only_facts_that_the_prompt_does_not_state_are_dropped(given: object) ->
     assert len(verdict.dropped) == 1
 
 
+def test_an_answer_without_a_supported_fact_is_rejected_unless_it_has_none() -> None:
+    rejected = FIND_FACTS.task.read(INPUTS, json.dumps({"facts": [fact("The user likes Java."), "velodrome"]}))
+    assert isinstance(rejected, Rejected)
+    assert len(rejected.reasons) == 2
+    assert read().result == ()
+
+
 def test_no_more_than_eight_facts_are_accepted_each_once() -> None:
     words = [fact(word) for word in PROMPT.split() if len(word) > 2][: MOST_FACTS + 1]
     assert len(read(*words).result) == MOST_FACTS

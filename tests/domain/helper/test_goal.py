@@ -29,7 +29,9 @@ def accepted(**members: object) -> Accepted[Any]:
 
 
 def test_only_listed_ids_are_accepted_each_once() -> None:
-    verdict = accepted(needed=["#abc2345", "abc2345", "zzz2345", "../etc"], unneeded=["def2345", "abc2345"])
+    verdict = accepted(
+        needed=["#abc2345", "abc2345", "zzz2345", "7e9278ee9ad83acfd6da7207"], unneeded=["def2345", "abc2345"]
+    )
     assert (verdict.result["needed"], verdict.result["unneeded"]) == (["abc2345"], ["def2345"])
     assert verdict.dropped == ("an object is not in the list",)
 
@@ -38,6 +40,13 @@ def test_only_listed_ids_are_accepted_each_once() -> None:
 def test_a_goal_that_the_prompt_does_not_support_is_dropped(goal: str) -> None:
     verdict = accepted(goal=goal, needed=["abc2345"])
     assert (verdict.result["goal"], verdict.result["needed"]) == ("", ["abc2345"])
+
+
+def test_an_answer_of_which_nothing_remains_is_rejected() -> None:
+    """A small model repeats the fence of the data."""
+    verdict = FIND_GOAL.task.read(INPUTS, answer(goal="12f18a17ac2d5d40f99fd433", needed=[""], unneeded=["zzz2345"]))
+    assert isinstance(verdict, Rejected)
+    assert len(verdict.reasons) == 2
 
 
 def test_a_goal_is_one_line() -> None:

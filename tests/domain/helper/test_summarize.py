@@ -46,6 +46,15 @@ def test_a_grounded_summary_is_accepted_with_its_declarations() -> None:
     assert SUMMARIZE.task.read(INPUTS, verdict.text) == verdict
 
 
+def test_a_blank_phrase_and_a_copy_of_the_example_declare_nothing() -> None:
+    """A small model filled its lists with both."""
+    given = {"dropped": ["the bodies of the three helpers", " ", "wording"], "can_answer": [""]}
+    for task in (SUMMARIZE.task, COMPRESS.task):
+        verdict = task.read(attrs.evolve(INPUTS, detailed=SOURCE), answer(**given))
+        assert isinstance(verdict, Accepted)
+        assert (verdict.record["dropped"], verdict.record["can_answer"]) == (["wording"], [])
+
+
 @pytest.mark.parametrize(
     "changes",
     [

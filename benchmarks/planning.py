@@ -15,7 +15,7 @@ import attrs
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
-from mnemosyne.domain.window.ages import AGES, Age, Ages
+from mnemosyne.domain.window.ages import AGES, NEEDED_AGAIN, Age, Ages, Quotable
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
 from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate
@@ -269,11 +269,16 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
 
 # Choosing the ages
 
+
+def _times(share: int) -> Mapping[Quotable, Fraction]:
+    return {kind: expected * share for kind, expected in NEEDED_AGAIN.items()}
+
+
 GRID = tuple(
-    attrs.evolve(RULE, ages=attrs.evolve(AGES, whole=whole, part=part, needed_again=share))
+    attrs.evolve(RULE, ages=attrs.evolve(AGES, whole=whole, part=part, needed_again=_times(share)))
     for whole in (Age(20, fewer=6), Age(28, fewer=6))
     for part in (Age(7), Age(10))
-    for share in (Fraction(1, 100), Fraction(1, 200))
+    for share in (1, 2)
 )
 
 CAUTIOUS = 0.45

@@ -19,8 +19,8 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_040, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_585, 5_400),
+    "domain": Budget("mnemosyne/domain", 33_125, 29_000),
+    "actors": Budget("mnemosyne/actors", 7_590, 5_400),
     "projections": Budget("mnemosyne/projections", 2_165, 2_300),
     "services": Budget("mnemosyne/services", 9_875, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_035, 7_600),
@@ -29,12 +29,12 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_985, 5_600),
     "replay": Budget("mnemosyne/replay", 810, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 2_985, 2_300),
-    "mnemosyne": Budget("mnemosyne", 86_085, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 12_770, 11_000),
-    "tests": Budget("tests", 77_410, 50_000),
+    "mnemosyne": Budget("mnemosyne", 86_175, 65_800),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 12_780, 11_000),
+    "tests": Budget("tests", 77_435, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_550, 12_000),
-    "benchmarks": Budget("benchmarks", 8_335, 6_000),
+    "benchmarks": Budget("benchmarks", 8_340, 6_000),
 }
 
 

@@ -378,6 +378,7 @@ class ManagedRounds:
             policy=opening.settings.policy,
             mode=opening.settings.fidelity,
             cited=opening.settings.cited,
+            by_kind=opening.settings.by_kind,
             inserts=opening.settings.restores != "model",
             kept=opening.began.kept,
             behind=upstream_history.offers(prior),
@@ -523,6 +524,7 @@ class ManagedRounds:
             policy=settings.policy,
             mode=settings.fidelity,
             cited=settings.cited,
+            by_kind=settings.by_kind,
             behind=upstream_history.offers(turn.history),
         )
         fitted = await self._epochs.fit(asked, session, stated.tokens or stated.window + 1)

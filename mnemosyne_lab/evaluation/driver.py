@@ -19,7 +19,7 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, PromptStep, Tier, Ttl, last_markable
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheEntry
 from mnemosyne.domain.cost.tariffs import LIFETIME, PaidIn, weights_at
-from mnemosyne.domain.objects.faults import ReuseRecord
+from mnemosyne.domain.objects.faults import ReuseRecord, find_shown
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import LARGEST, find_followed_plan
 from mnemosyne.domain.objects.kinds import is_operators
@@ -135,6 +135,7 @@ class _Run:
         self._plan: frozenset[str] = frozenset()
         self._uses: dict[str, int] = {}
         self._reuse = ReuseRecord()
+        self._items = {item.id: item for item in sized.trace.items}
         # The cache
         self._cache = _cache_of_others(sized)
         self._billed_last = Prompt()
@@ -261,7 +262,7 @@ class _Run:
             last_epoch=self._epochs[-1].turn if self._epochs else None,
             exchange=request.exchange,
             mode=self._policy.mode,
-            reuse=count_reuse(self._reuse),
+            reuse=count_reuse(self._reuse, self._items),
             also=self._dollars_so_far() if PaidIn.DOLLARS in self._settings.tariff.tariff.units[1:] else (),
         )
 
@@ -453,6 +454,7 @@ class _Run:
             self._slot = self._prompt.extend(
                 self._sized.blocks(self._sized.messages[request.messages : request.messages + 1])
             )
+        self._note_reads(request)
         for demand in demands:
             found = outcome(demand, self._show, self.list_texts)
             self._outcomes[found] += 1
@@ -461,6 +463,14 @@ class _Run:
             if demand.exact:
                 self._exact_faults += 1
                 self._restore(request, demand)
+
+    def _note_reads(self, request: TraceRequest) -> None:
+        """Record evicted objects whose lines this request read again."""
+        there = [each.item for each in self._visible]
+        for each in self._sized.list_born(request.turn):
+            old = find_shown(each.item, there)
+            if old is not None and old.id in self.list_shortened():
+                self._reuse = self._reuse.read(old.id)
 
     def list_texts(self) -> Iterator[str]:
         """The texts of the window."""

@@ -3,10 +3,10 @@ recorded content again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 
-from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Fault
 from mnemosyne.domain.objects.events import (
     BlockPlace,
@@ -23,7 +23,7 @@ from mnemosyne.domain.objects.events import (
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
-from mnemosyne.domain.objects.index import WHOLE, lines_of
+from mnemosyne.domain.objects.index import WHOLE, Described, lines_of
 from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.memory import Memory
 
@@ -65,16 +65,22 @@ OWN_WORDS = 1_000
 
 @attrs.frozen
 class ReuseRecord:
-    """The objects that a branch ever showed below L1, and those of them that it needed again since: both only grow."""
+    """The objects that a branch ever showed below L1; those of them that it needed again since; and those whose lines
+    it read again, even if the file was edited in between. All only grow.
+    """
 
     lowered: frozenset[str] = frozenset()
     needed: frozenset[str] = frozenset()
+    read_again: frozenset[str] = frozenset()
 
     def lower(self, key: str, after: Fidelity) -> "ReuseRecord":
         return attrs.evolve(self, lowered=self.lowered | {key}) if after > Fidelity.DETAILED else self
 
     def need(self, key: str) -> "ReuseRecord":
         return attrs.evolve(self, needed=self.needed | {key}) if key in self.lowered else self
+
+    def read(self, key: str) -> "ReuseRecord":
+        return attrs.evolve(self, read_again=self.read_again | {key}) if key in self.lowered else self
 
 
 @attrs.frozen
@@ -94,8 +100,15 @@ class EvictionTurns:
         """The branch's record of reuse."""
         return self.records.get(branch, ReuseRecord())
 
-    def after(self, event: ObjectEvent) -> "EvictionTurns":
+    def after(self, event: ObjectEvent, memory: Memory) -> "EvictionTurns":
+        """``memory`` is from before the event."""
         match event:
+            case ObjectCreated():
+                shown = memory.view_of(event.branch)
+                old = find_shown(event, [memory.objects[each] for each in shown.objects]) if shown.fidelity else None
+                if old is None or shown.fidelity_of(old.id) is Fidelity.FULL:
+                    return self
+                return self._record(event.branch, self.find_record(event.branch).read(old.id))
             case ObjectDegraded():
                 held = self
                 if event.before is Fidelity.FULL:
@@ -184,7 +197,17 @@ def _changes(tags: Iterable[str]) -> bool:
     return not {"edit", "write", "change"}.isdisjoint(tags)
 
 
-def _shows(old: MemoryObject, new: ObjectCreated) -> bool:
+_Earlier = TypeVar("_Earlier", bound=Described)
+
+
+def find_shown(new: Described, there: Sequence[_Earlier]) -> _Earlier | None:
+    """The last object that showed lines of a file that ``new`` reads; None if it reads no file, or none did."""
+    if new.source_key is None or not new.places or not (KINDS[new.kind].is_file and "read" in new.tags):
+        return None
+    return next((each for each in reversed(there) if each.places and _shows(each, new)), None)
+
+
+def _shows(old: Described, new: Described) -> bool:
     """Whether the older object holds all or part of the content of the newer one."""
     if old.source_key != new.source_key or old.places[-1] >= new.places[0]:
         return False

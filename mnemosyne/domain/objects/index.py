@@ -33,8 +33,8 @@ _BEFORE_ALL = BlockPlace(-1, 0)
 _V = TypeVar("_V")
 
 
-class Indexable(Protocol):
-    """The fields that are read of an object: a ``MemoryObject`` and a ``Draft`` have them."""
+class Described(Protocol):
+    """The fields that say what an object shows."""
 
     @property
     def kind(self) -> ObjectKind: ...
@@ -43,9 +43,14 @@ class Indexable(Protocol):
     @property
     def tags(self) -> tuple[str, ...]: ...
     @property
-    def first_turn(self) -> int: ...
-    @property
     def places(self) -> tuple[BlockPlace, ...]: ...
+
+
+class Indexable(Described, Protocol):
+    """The fields that are read of an object: a ``MemoryObject`` and a ``Draft`` have them."""
+
+    @property
+    def first_turn(self) -> int: ...
 
 
 @attrs.frozen

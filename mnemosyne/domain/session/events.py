@@ -286,7 +286,8 @@ def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
     return _without_submission({**began, "speaker": {**speaker, "credential": None} if speaker else None})
 
 
-_OF_ENDS: Mapping[str, Any] = {"prefixes": False, "nearest": False}
+_OF_ALL_KINDS: Mapping[str, Any] = {"by_kind": False}
+_OF_ENDS: Mapping[str, Any] = {"prefixes": False, "nearest": False, **_OF_ALL_KINDS}
 _UNCITED: Mapping[str, Any] = {"cited": False, **_OF_ENDS}
 _THREE_FAULTS: Mapping[str, Any] = {"faults": 3, **_UNCITED}
 _ONE_POLICY: Mapping[str, Any] = {
@@ -335,18 +336,19 @@ EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]
     ),
     "session.branch_mode_set.v2": ("session.branch_mode_set.v3", lambda fields: {**fields, "behind": False}),
     "session.settings_taken.v1": (
-        "session.settings_taken.v11",
+        "session.settings_taken.v12",
         _upcast_settings(tariff=API, models="", tell_repeats=False, **_OF_BEFORE),
     ),
-    "session.settings_taken.v2": ("session.settings_taken.v11", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
-    "session.settings_taken.v3": ("session.settings_taken.v11", _upcast_settings(**_OF_BEFORE)),
-    "session.settings_taken.v4": ("session.settings_taken.v11", _upcast_settings(parts=False, **_UNCOUNTED)),
-    "session.settings_taken.v5": ("session.settings_taken.v11", _upcast_settings(**_UNCOUNTED)),
-    "session.settings_taken.v6": ("session.settings_taken.v11", lambda fields: {**fields, **_UNCOUNTED}),
-    "session.settings_taken.v7": ("session.settings_taken.v11", lambda fields: {**fields, **_ONE_POLICY}),
-    "session.settings_taken.v8": ("session.settings_taken.v11", lambda fields: {**fields, **_THREE_FAULTS}),
-    "session.settings_taken.v9": ("session.settings_taken.v11", lambda fields: {**fields, **_UNCITED}),
-    "session.settings_taken.v10": ("session.settings_taken.v11", lambda fields: {**fields, **_OF_ENDS}),
+    "session.settings_taken.v2": ("session.settings_taken.v12", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
+    "session.settings_taken.v3": ("session.settings_taken.v12", _upcast_settings(**_OF_BEFORE)),
+    "session.settings_taken.v4": ("session.settings_taken.v12", _upcast_settings(parts=False, **_UNCOUNTED)),
+    "session.settings_taken.v5": ("session.settings_taken.v12", _upcast_settings(**_UNCOUNTED)),
+    "session.settings_taken.v6": ("session.settings_taken.v12", lambda fields: {**fields, **_UNCOUNTED}),
+    "session.settings_taken.v7": ("session.settings_taken.v12", lambda fields: {**fields, **_ONE_POLICY}),
+    "session.settings_taken.v8": ("session.settings_taken.v12", lambda fields: {**fields, **_THREE_FAULTS}),
+    "session.settings_taken.v9": ("session.settings_taken.v12", lambda fields: {**fields, **_UNCITED}),
+    "session.settings_taken.v10": ("session.settings_taken.v12", lambda fields: {**fields, **_OF_ENDS}),
+    "session.settings_taken.v11": ("session.settings_taken.v12", lambda fields: {**fields, **_OF_ALL_KINDS}),
     "session.grounds_noted.v1": ("session.grounds_noted.v2", lambda fields: {**fields, "policy": None}),
     "session.turn_finished.v1": ("session.turn_finished.v3", _without_limits),
     "session.turn_finished.v2": ("session.turn_finished.v3", _without_first_byte),

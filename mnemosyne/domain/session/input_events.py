@@ -29,6 +29,7 @@ class RecordedSettings:
     counted: bool = True
     prefixes: bool = True
     nearest: bool = True
+    by_kind: bool = True
     policy: str = "economic"
     policy_version: str = ""
     fidelity: FidelityMode = FidelityMode.THRIFTY
@@ -180,6 +181,6 @@ InputEvent = SettingsTaken | GroundsNoted | HelperAsked | HelperWorked
 GROUND_EVENT_NAMES: Mapping[str, type[InputEvent]] = {
     "session.helper_asked.v2": HelperAsked,
     "session.helper_worked.v1": HelperWorked,
-    "session.settings_taken.v11": SettingsTaken,
+    "session.settings_taken.v12": SettingsTaken,
     "session.grounds_noted.v2": GroundsNoted,
 }

@@ -284,7 +284,7 @@ def evolve(session: Session, event: Event) -> Session:
     """The session after an event."""
     session = attrs.evolve(session, version=session.version + 1)
     if isinstance(event, ObjectEvent):
-        eviction_turns = session.eviction_turns.after(event)
+        eviction_turns = session.eviction_turns.after(event, session.memory)
         evolved = attrs.evolve(session, memory=evolve_objects(session.memory, event), eviction_turns=eviction_turns)
         evolved = _judge_goal(evolved, event) if isinstance(event, _JUDGING) else evolved
         return _add_restored(evolved, event) if isinstance(event, ObjectRestored) else evolved

@@ -8,7 +8,7 @@ file of which a part was read again is being worked on. `docs/research/planning.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from enum import IntEnum
+from enum import Enum, IntEnum
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import log2
@@ -121,6 +121,39 @@ def _doublings(tokens: int) -> Fraction:
     return Fraction(log2(max(_LEAST, tokens) / _USUAL))
 
 
+class Quotable(Enum):
+    """What a later edit may quote, and plans."""
+
+    WHOLE = "whole"
+    """A file that was read whole."""
+    PART = "part"
+    EDIT = "edit"
+    """What the agent wrote: edits, files, plans and decisions."""
+    ANY = "any"
+    """All objects of a session together, in older logs."""
+
+
+NEEDED_AGAIN: Mapping[Quotable, Fraction] = {
+    Quotable.WHOLE: Fraction(27, 100),
+    Quotable.PART: Fraction(1, 5),
+    Quotable.EDIT: Fraction(3, 400),
+    Quotable.ANY: Fraction(1, 200),
+}
+"""Shares of evicted objects that recorded sessions needed again, most of them by another read of the file."""
+
+
+def find_quotable(kind: ObjectKind, tags: Sequence[str]) -> Quotable | None:
+    """What an object is to later edits; None if none quotes it."""
+    traits = KINDS[kind]
+    if traits.is_conversation:
+        return None
+    if traits.is_settled or not WRITTEN.isdisjoint(tags):
+        return Quotable.EDIT
+    if not traits.is_file:
+        return None
+    return Quotable.WHOLE if "whole" in tags else Quotable.PART
+
+
 @attrs.frozen(kw_only=True)
 class Ages:
     """The age limit of each kind, in turns without use."""
@@ -144,7 +177,7 @@ class Ages:
     """A file that the agent wrote, whether or not it was edited since."""
     away: Fraction = Fraction(7, 10)
     """Factor once the user has typed since the last use: it was another task."""
-    needed_again: Fraction = Fraction(1, 200)
+    needed_again: Mapping[Quotable, Fraction] = NEEDED_AGAIN
     """Expected share of evicted objects that are needed again. The session's own share scales the age limits …"""
     scales: tuple[Fraction, Fraction] = (Fraction(1, 2), Fraction(3))
     """… within these bounds."""
@@ -191,7 +224,7 @@ def slow_down(objects: Sequence[Candidate], turn: int, changes: int) -> list[Can
 
 @attrs.frozen
 class Reuse:
-    """A session's own record: how many objects it has ``evicted`` and how many were ``needed`` again."""
+    """A session's own record of one kind: how many objects it has ``evicted`` and how many were ``needed`` again."""
 
     evicted: int = 0
     needed: int = 0
@@ -204,33 +237,35 @@ class Reuse:
         return Fraction(rate**DECAY).limit_denominator(_LARGEST_DENOMINATOR)
 
 
+NO_REUSE: Mapping[Quotable, Reuse] = {}
+"""The record of a session that has evicted nothing."""
+
+
 @attrs.frozen
 class WindowAges:
     """Age limits in one window, divided by ``hurry`` in a full one; ``exchange`` and ``reuse`` as in ``Situation``."""
 
     ages: Ages
     exchange: int
-    reuse: Reuse = attrs.field(factory=Reuse)
+    reuse: Mapping[Quotable, Reuse] = NO_REUSE
     hurry: int = 1
 
     def turns(self, candidate: Candidate) -> int:
         """Turns without use after which an object is old; at least one."""
         limit = self.ages.of(candidate).of(candidate.tokens[0]) / self.hurry
-        if _may_be_quoted(candidate):
-            limit *= self._away if candidate.last_use < self.exchange else self._record
+        quotable = find_quotable(candidate.kind, candidate.tags)
+        if quotable is not None:
+            here, away = self._scales[quotable]
+            limit *= away if candidate.last_use < self.exchange else here
         return max(1, round(limit))
 
     @cached_property
-    def _record(self) -> Fraction:
+    def _scales(self) -> Mapping[Quotable, tuple[Fraction, Fraction]]:
+        """The factor for each kind, and once the user has typed since the last use."""
         least, most = self.ages.scales
-        return min(most, max(least, self.reuse.scale(self.ages.needed_again)))
-
-    @cached_property
-    def _away(self) -> Fraction:
-        return self._record * self.ages.away
-
-
-def _may_be_quoted(candidate: Candidate) -> bool:
-    """Whether a later edit may quote the object, or it is a plan."""
-    traits = KINDS[candidate.kind]
-    return not traits.is_conversation and (traits.is_file or traits.is_settled or bool(WRITTEN & set(candidate.tags)))
+        found = {}
+        for quotable in Quotable:
+            kind = Quotable.ANY if Quotable.ANY in self.reuse else quotable
+            scale = self.reuse.get(kind, Reuse()).scale(self.ages.needed_again[kind])
+            found[quotable] = min(most, max(least, scale))
+        return {quotable: (scale, scale * self.ages.away) for quotable, scale in found.items()}

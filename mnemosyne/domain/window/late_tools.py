@@ -87,6 +87,7 @@ def _ask(opening: Opening, settings: ServerSettings) -> PendingRequest:
         policy=settings.policy,
         mode=settings.fidelity,
         cited=settings.cited,
+        by_kind=settings.by_kind,
         joins=True,
         behind=opening.branch.behind,
         forgotten=_is_forgotten(opening, settings),

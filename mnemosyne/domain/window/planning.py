@@ -27,9 +27,11 @@ from mnemosyne.domain.window import ladder
 from mnemosyne.domain.window.ages import (
     AGES,
     EDITED,
+    NO_REUSE,
     WRITTEN,
     Ages,
     Candidate,
+    Quotable,
     Reuse,
     WindowAges,
     slow_down,
@@ -80,7 +82,7 @@ class Situation:
     also: tuple[CostSoFar, ...] = ()
     joining: int = 0
     behind: bool = False
-    reuse: Reuse = attrs.field(factory=Reuse)
+    reuse: Mapping[Quotable, Reuse] = NO_REUSE
     mode: FidelityMode = FidelityMode.THRIFTY
 
     @property

@@ -1,7 +1,8 @@
 """The planner's input for a managed request that is about to be sent: the window, its objects and the ledger."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -13,13 +14,14 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.faults import ReuseRecord
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
+from mnemosyne.domain.objects.index import Described
 from mnemosyne.domain.objects.losses import describe_form
 from mnemosyne.domain.objects.memory import BranchView
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.session.ledger import Ledger, compaction_point, count_observed, equivalents, weighing_price
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
-from mnemosyne.domain.window.ages import WRITTEN, Candidate, Later, Reuse, later_of
+from mnemosyne.domain.window.ages import WRITTEN, Candidate, Later, Quotable, Reuse, find_quotable, later_of
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import CostSoFar, Situation
@@ -45,8 +47,8 @@ class PendingRequest:
     ``window`` and ``policy`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without
     them. ``behind``: they are, or will be, behind the cached head. ``forgotten``: the provider has cached nothing of
     it, whenever it was sent. ``kept`` counts the client's messages that were sent before. ``mode`` as in
-    ``planning.Situation``. ``inserts``: the proxy may insert evicted content on its own. ``cited`` as in
-    SettingsTaken.
+    ``planning.Situation``. ``inserts``: the proxy may insert evicted content on its own. ``cited`` and ``by_kind`` as
+    in SettingsTaken.
     """
 
     at: int
@@ -63,6 +65,7 @@ class PendingRequest:
     forgotten: bool = False
     inserts: bool = True
     cited: bool = False
+    by_kind: bool = True
     mode: FidelityMode = FidelityMode.THRIFTY
     kept: int = attrs.field()
 
@@ -189,14 +192,27 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         exchange=_turn_of(branch, _find_typed(asked, shown)),
         joining=joining,
         behind=asked.behind,
-        reuse=count_reuse(session.eviction_turns.find_record(asked.branch)),
+        reuse=count_reuse(
+            session.eviction_turns.find_record(asked.branch), session.memory.objects, by_kind=asked.by_kind
+        ),
         mode=asked.mode,
     )
 
 
-def count_reuse(record: ReuseRecord) -> Reuse:
-    """The counts of a branch's record of reuse."""
-    return Reuse(evicted=len(record.lowered), needed=len(record.needed))
+def count_reuse(
+    record: ReuseRecord, objects: Mapping[str, Described], *, by_kind: bool = True
+) -> Mapping[Quotable, Reuse]:
+    """The counts of a branch's record of reuse, ``by_kind`` or, as in older logs, of all kinds together and without
+    what was read again after an edit.
+    """
+    if not by_kind:
+        return {Quotable.ANY: Reuse(evicted=len(record.lowered), needed=len(record.needed))}
+
+    def count(keys: frozenset[str]) -> Counter[Quotable | None]:
+        return Counter(find_quotable(each.kind, each.tags) for each in map(objects.__getitem__, keys))
+
+    evicted, needed = count(record.lowered), count(record.needed | record.read_again)
+    return {kind: Reuse(number, needed[kind]) for kind, number in evicted.items() if kind is not None}
 
 
 def find_limit(wanted: int | None, model: str | None, session: Session) -> int:

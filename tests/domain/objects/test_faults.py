@@ -36,7 +36,7 @@ def test_latest_eviction_counts_until_the_object_is_restored_in_full() -> None:
         restored,
         degraded("abc2345", Fidelity.STUB, turn=18),
     ):
-        left = left.after(event)
+        left = left.after(event, Memory())
         turns.append(left.find_turn(BRANCH, "abc2345"))
     assert turns == [10, 10, None, 18]
     fork = left.fork("fork", BRANCH)
@@ -52,7 +52,7 @@ AGAIN = created("new2345", 41, tokens=900)
 
 
 def missed(state: Memory, *events: ObjectEvent) -> list[ObjectFaulted]:
-    commands = list(implicit(events, state, EvictionTurns().after(LEFT), at=7, branch=BRANCH, turn=21))
+    commands = list(implicit(events, state, EvictionTurns().after(LEFT, state), at=7, branch=BRANCH, turn=21))
     decided, _ = decide_all(commands, remembered(*events, before=state))
     records = [each for each in decided if isinstance(each, ObjectFaulted)]
     assert len(records) == len(commands)

@@ -207,7 +207,7 @@ def test_answer_gets_the_remaining_tokens_of_the_turn() -> None:
 
 def test_answer_is_one_micro_fault_of_each_quoted_object_not_shown() -> None:
     state = remembered(created("full234", 5), created("oth2345", branch="agent"), before=STUBBED)
-    eviction_turns = EvictionTurns().after(degraded("abc2345", Fidelity.STUB, turn=10))
+    eviction_turns = EvictionTurns().after(degraded("abc2345", Fidelity.STUB, turn=10), state)
     cited = [("abc2345", 30), ("full234", 40), ("oth2345", 9), ("gone234", 1), ("abc2345", 20)]
     (fault,) = answer(state, BRANCH, MemoryQuery("why?", None, 200), cited, eviction_turns, at=1, turn=20, latency=9)
     assert fault == ObjectFaulted(

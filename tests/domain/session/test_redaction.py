@@ -97,7 +97,7 @@ NO_WORDS = {
     "error_type": "the provider's word for an error, without its message",
     "usage": "what the provider counted",
     ("session.turn_interrupted.v3", "reason"): "our words on how the exchange broke off",
-    ("session.settings_taken.v11", "policy"): "the operator's",
+    ("session.settings_taken.v12", "policy"): "the operator's",
     "policy_version": "the operator's",
     "chosen": "names of settings",
     "restores": "model, proxy or both",

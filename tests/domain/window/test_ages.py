@@ -6,7 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.window.ages import AGES, SHORTEST, Age, Candidate, Later, Reuse, WindowAges, later_of, slow_down
+from mnemosyne.domain.window.ages import (
+    AGES,
+    SHORTEST,
+    Age,
+    Candidate,
+    Later,
+    Quotable,
+    Reuse,
+    WindowAges,
+    find_quotable,
+    later_of,
+    slow_down,
+)
 from tests.domain.window.test_planning import candidate as usual
 
 READ, PART, EDIT, WRITE = ("read", "whole"), ("read", "lines:1-20"), ("edit",), ("write", "whole")
@@ -20,7 +32,8 @@ def candidate(tokens: int = 1_000, **changes: object) -> Candidate:
 
 
 def turns(each: Candidate, *, exchange: int = 1, reuse: Reuse = Reuse(), hurry: int = 1) -> int:  # noqa: B008
-    return WindowAges(AGES, exchange, reuse, hurry).turns(each)
+    quotable = find_quotable(each.kind, each.tags)
+    return WindowAges(AGES, exchange, {quotable: reuse} if quotable else {}, hurry).turns(each)
 
 
 # Later operations
@@ -131,12 +144,12 @@ def test_new_user_task_shortens_the_age_limit_of_earlier_objects() -> None:
 def test_a_session_scales_its_age_limits_by_its_own_rate_of_faults() -> None:
     each = candidate(tags=PART)
     usual = turns(each)
-    assert turns(each, reuse=Reuse(evicted=200, needed=1)) == usual  # as many as expected
-    kept = [turns(each, reuse=Reuse(evicted=200, needed=needed)) for needed in range(20)]
+    assert turns(each, reuse=Reuse(evicted=5, needed=1)) == usual  # as many as expected
+    kept = [turns(each, reuse=Reuse(evicted=5, needed=needed)) for needed in range(20)]
     assert kept == sorted(kept)
     assert kept[0] < usual < kept[2]
     assert kept[19] == AGES.scales[1] * usual
-    fewer = [turns(each, reuse=Reuse(evicted=evicted)) for evicted in range(0, 1000, 50)]
+    fewer = [turns(each, reuse=Reuse(evicted=evicted)) for evicted in range(20)]
     assert fewer == sorted(fewer, reverse=True)
     assert fewer[0] == usual
     assert fewer[-1] == AGES.scales[0] * usual
@@ -145,7 +158,7 @@ def test_a_session_scales_its_age_limits_by_its_own_rate_of_faults() -> None:
 def test_reuse_scales_only_quotable_kinds() -> None:
     same = attrs.evolve(AGES, answered=AGES.part)
     part, answer = candidate(tags=PART), candidate(kind=ObjectKind.TOOL_RESULT, tags=("run",))
-    ages = [WindowAges(same, 1, Reuse(needed=4)).turns(each) for each in (part, answer)]
+    ages = [WindowAges(same, 1, {Quotable.PART: Reuse(needed=4)}).turns(each) for each in (part, answer)]
     assert ages == [3 * AGES.part.turns, AGES.part.turns]
 
 

@@ -13,7 +13,7 @@ from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, FidelityMode, is_legal
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
-from mnemosyne.domain.window.ages import AGES, Candidate, Later, Reuse, WindowAges
+from mnemosyne.domain.window.ages import AGES, Candidate, Later, Quotable, Reuse, WindowAges
 from mnemosyne.domain.window.planning import (
     RULE,
     CostSoFar,
@@ -530,7 +530,7 @@ def test_evictions_are_predicted_once_a_rewrite_is_affordable() -> None:
 def test_session_with_faults_keeps_more() -> None:
     each = candidate(born=35, last_use=38)
     assert each.key in want(attrs.evolve(COLD, exchange=36), [each])
-    assert each.key not in want(attrs.evolve(COLD, exchange=36, reuse=Reuse(evicted=50, needed=1)), [each])
+    assert each.key not in want(attrs.evolve(COLD, exchange=36, reuse={Quotable.ANY: Reuse(50, needed=1)}), [each])
 
 
 def test_later_operations_on_a_file_decide_how_long_its_read_stays() -> None:

@@ -2,12 +2,12 @@
 
 import attrs
 
-from mnemosyne.domain.objects.events import ObjectRestored
+from mnemosyne.domain.objects.events import ObjectRestored, ObjectSuperseded, Supersession
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.round_events import WindowStated
 from mnemosyne.domain.session.state import Session, evolve, evolve_all
-from mnemosyne.domain.window.ages import Reuse
+from mnemosyne.domain.window.ages import Quotable, Reuse
 from mnemosyne.domain.window.situation import count_reuse, find_limit
 from tests.domain.remembered import BRANCH, created, degraded, faulted, remembered
 from tests.domain.session_events import opened_branch
@@ -64,7 +64,23 @@ def test_record_of_reuse_counts_every_object_ever_lowered_below_l1_and_those_nee
 
 
 def reuse_of(session: Session, branch: str = BRANCH) -> Reuse:
-    return count_reuse(session.eviction_turns.find_record(branch))
+    return count_reuse(session.eviction_turns.find_record(branch), session.memory.objects, by_kind=False)[Quotable.ANY]
+
+
+def test_record_of_reuse_counts_by_kind_what_is_read_again_even_after_an_edit() -> None:
+    whole, part = created("bcd2345", 1), created("abc2345", 3, tags=("read", "lines:1-9"))
+    edited = ObjectSuperseded(at=1, object="abc2345", branch=BRANCH, by=None, how=Supersession.EDITED)
+    session = evolve(Session(), opened_branch(BRANCH))
+    session = evolve_all(session, [whole, part, *(degraded(each.object, Fidelity.EVICTED) for each in (whole, part))])
+    again = evolve_all(session, [edited, created("cde2345", 7, tags=("read", "lines:5-20"))])
+    elsewhere = evolve_all(session, [created("cde2345", 7, tags=("read", "lines:5-20"), source_key="/src/other.py")])
+    counts = [
+        count_reuse(each.eviction_turns.find_record(BRANCH), each.memory.objects)
+        for each in (session, again, elsewhere)
+    ]
+    none = {Quotable.PART: Reuse(1), Quotable.WHOLE: Reuse(1)}
+    assert counts == [none, {**none, Quotable.PART: Reuse(1, needed=1)}, none]
+    assert reuse_of(again) == Reuse(2)
 
 
 RESTORED = ObjectRestored(

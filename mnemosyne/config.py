@@ -17,7 +17,7 @@ import attrs
 
 from mnemosyne import setting_values as values
 from mnemosyne.errors import BadConfiguration, BadOption
-from mnemosyne.setting_values import Kind, TenantKey, TenantQuota
+from mnemosyne.setting_values import Kind, Shard, TenantKey, TenantQuota
 from mnemosyne.upstreams import NamedUpstream
 
 CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
@@ -63,7 +63,13 @@ _SECRETS = (
 def list_settings(config: "Config") -> dict[str, str]:
     """The settings that a server reports to holders of its token. A password in the DSN is masked."""
     shown = {setting.name: render(getattr(config, setting.name)) for setting in SETTINGS}
-    return {**shown, "dsn": "embedded" if config.dsn is None else plain(config.dsn)}
+    dsns = {"dsn": "embedded" if config.dsn is None else plain(config.dsn), "shards": plain(config.shards)}
+    return {**shown, **dsns}
+
+
+def databases_of(config: "Config") -> tuple[str, ...]:
+    """The DSNs of all shards, in order; none for the embedded database."""
+    return () if config.dsn is None else (config.dsn, *map(str, config.shards))
 
 
 def upstreams_of(config: "Config") -> tuple[NamedUpstream, ...]:
@@ -155,6 +161,13 @@ class Config:
         values.DSN,
         "A PostgreSQL (16 or newer, with pgvector) to use instead of the embedded one.",
         unset="the embedded one",
+    )
+    shards: tuple[Shard, ...] = setting(
+        (),
+        values.SHARDS,
+        "More databases for sessions; `dsn` is the first. Keep their order; append new ones.",
+        unset="none",
+        is_masked=True,
     )
     tenant: str = setting(
         "local", values.text("NAME"), "Owner of the sessions; tenants cannot see each other's sessions."
@@ -399,6 +412,8 @@ def render(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
+        if any(isinstance(item, Shard) for item in value):
+            return "; ".join(map(str, value))  # with a space, so that passwords are masked one by one
         rows = str | NamedUpstream | TenantKey | TenantQuota
         return ("," if all(isinstance(item, rows) for item in value) else "/").join(map(str, value))
     return str(value)
@@ -573,6 +588,8 @@ def _check(config: Config) -> None:
             f"policy = {config.policy} ({config.sources['policy']}): only the settings file may name a module, because "
             "the server runs its code. `mnemosyne config set policy MODULE:NAME` writes it there."
         )
+    if config.shards and config.dsn is None:
+        raise BadConfiguration("shards: the embedded database cannot be the first of several. Set dsn, too.")
     if config.dsn is None and config.processes > MOST_EMBEDDED:
         raise BadConfiguration(
             f"processes = {config.processes}: the embedded database takes {MOST_EMBEDDED} at most. Set dsn for more."

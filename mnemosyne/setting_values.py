@@ -48,6 +48,16 @@ class TenantQuota:
         return f"{self.tenant}={self.stored_bytes}"
 
 
+@attrs.frozen
+class Shard:
+    """A database for a part of the sessions."""
+
+    dsn: str
+
+    def __str__(self) -> str:
+        return self.dsn
+
+
 def is_loopback(host: str) -> bool:
     """Whether ``host`` (a name or an address) can only mean this machine."""
     if host.lower() == "localhost":
@@ -145,6 +155,11 @@ def _parse_text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("text is needed")
     return value.strip()
+
+
+def _parse_shards(value: object) -> tuple[Shard, ...]:
+    parts = value if isinstance(value, list | tuple) else _parse_text(value).split(";")
+    return tuple(Shard(DSN.parse(part)) for part in parts)
 
 
 def _parse_boolean(value: object) -> bool:
@@ -305,6 +320,8 @@ DSN = text(
     r"(postgres(ql)?://|\w+\s*=).*",
     "postgresql://USER@HOST/DATABASE is needed, or the same as keywords: host=… dbname=…",
 )
+SHARDS = Kind("DSN;DSN", _parse_shards)
+"""A TOML list, or text with semicolons, because a DSN may contain commas."""
 UPSTREAMS = _table_of("NAME=URL", "a table [upstreams.NAME] with a url", "a name", _parse_upstream)
 TENANT_KEYS = _table_of("SHA256=TENANT", "a table [tenant_keys] of such rows", "a credential", _parse_key)
 TENANT_QUOTAS = _table_of("TENANT=BYTES", "a table [tenant_quotas] of such rows", "a tenant", _parse_quota)

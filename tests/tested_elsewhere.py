@@ -151,7 +151,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_commands.py": (
         "what all commands have in common",
-        "cli/completion cli/config cli/group cli/serve cli/settings errors",
+        "cli/completion cli/config cli/group cli/serve errors",
     ),
     "cli/test_off.py": ("switching is a command", "cli/manage services/switching"),
     "cli/test_doctor.py": ("the checks, and how they are shown", "app/doctor"),

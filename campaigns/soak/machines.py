@@ -137,7 +137,7 @@ class Machine:
                 continue
 
     async def end(self) -> None:
-        """End the server, in whatever state it is."""
+        """End the server by SIGKILL, in whatever state it is; its files stay."""
         if self.process is not None and self.process.poll() is None:
             self.signal(signal.SIGKILL)
             await self.process.wait()
@@ -163,8 +163,10 @@ def dsn_of(machines: list[Machine], **options: str) -> str:
 
 
 @asynccontextmanager
-async def two_machines() -> AsyncIterator[tuple[Machine, Machine]]:
-    """A primary, and the synchronous standby that its commits wait for."""
+async def two_machines(*, apart: bool = False) -> AsyncIterator[tuple[Machine, Machine]]:
+    """A primary, and the synchronous standby that its commits wait for; or two primaries that know nothing of each
+    other.
+    """
     account = account_for(None)
     programs = await trio.to_thread.run_sync(find_programs, NEWEST, account)
     # A folder with a short path, which the account may enter.
@@ -173,8 +175,11 @@ async def two_machines() -> AsyncIterator[tuple[Machine, Machine]]:
     first, second = (Machine(folder / name, account, programs) for name in ("first", "second"))
     try:
         await first.create()
-        await second.copy(first)
-        await first.demand(SYNCHRONOUS)
+        if apart:
+            await second.create()
+        else:
+            await second.copy(first)
+            await first.demand(SYNCHRONOUS)
         yield first, second
     finally:
         with trio.CancelScope(shield=True):

@@ -54,11 +54,15 @@ class Fleet:
     """Clients of one server that work until it is over, session after session, and retry what fails."""
 
     served: Served
+    pause: float = 0.0
+    """Seconds between a client's prompts."""
     over: bool = False
     whole: list[tuple[str, bytes]] = attrs.field(factory=list)
     """Session and request of each reply that a client saw to its end."""
     slowest: float = 0.0
     """Seconds from a client's first try to a complete reply."""
+    took: list[tuple[str, float]] = attrs.field(factory=list)
+    """The session and these seconds of each complete reply."""
     delays: list[float] = attrs.field(factory=list)
     """Seconds that each failover added to the slowest reply of the time before."""
     failed: Counter[object] = attrs.field(factory=Counter)
@@ -72,6 +76,7 @@ class Fleet:
             for prompt in range(PROMPTS):
                 if not self.over:
                     await self.ask(client, f"Prompt {prompt} of {client.session}: where is it?")
+                    await trio.sleep(self.pause)
 
     async def ask(self, client: Client, prompt: str) -> None:
         content = [text(prompt)]
@@ -89,7 +94,8 @@ class Fleet:
                 reply = client.replies.pop()
                 if reply.status == 200 and not reply.cut and b"event: message_stop\n" in reply.body:
                     self.whole.append((client.session, client.bodies.pop()))
-                    self.slowest = max(self.slowest, trio.current_time() - began)
+                    self.took.append((client.session, trio.current_time() - began))
+                    self.slowest = max(self.slowest, self.took[-1][1])
                     return message
                 self.failed["cut" if reply.cut else reply.status] += 1
                 await trio.sleep(0.05)  # as clients do

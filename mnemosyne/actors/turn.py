@@ -57,7 +57,7 @@ from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.recall.memory_results import NOT_NOW
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.decide import Gap
+from mnemosyne.domain.session.decide import CHAIN_BYTES, Gap
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
@@ -148,6 +148,14 @@ class TurnOpener:
             find_submitted = self.owners.vouch_in(request.client_headers.external_id)
             request = attrs.evolve(request, find_submitted=find_submitted)
         return Turn(self, request, named or self.finder, lease, lacks_room=lacks_room)
+
+    async def read_history(self, headers: Headers, body: bytes, dialect: Dialect) -> tuple[str, list[bytes]]:
+        """The tenant of a request, and the hashes of the history that it shows; none before the model's first reply."""
+        tenant = (self._finder_of_tenant(headers) or self.finder).tenant
+        if b'"assistant"' not in body:
+            return tenant, []
+        read = (await self._make_request(headers, body, dialect, None, Mode.OBSERVE).read()).transcript
+        return tenant, [each.chain[:CHAIN_BYTES] for each in read.messages]
 
     async def may_be_managed(self, headers: Headers, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
         """Whether a request may belong to a managed conversation, judging by its headers."""

@@ -17,14 +17,16 @@ import trio
 
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.registry import SessionRegistry
+from mnemosyne.adapters.postgres.placements import count_places, find_place
+from mnemosyne.adapters.postgres.reconnecting_log import ReconnectingLog
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.supervising import WorkersLog, describe_lag
 from mnemosyne.app.worker_link import BEAT_SECONDS, OF_SESSIONS, Line, Remote, WorkerStatus, answer_worker, stdio_line
-from mnemosyne.errors import MnemosyneError
+from mnemosyne.errors import LogUnavailable, MnemosyneError
 from mnemosyne.http.serving import listen_at
-from mnemosyne.http.sharing import HANDED, Sharing
+from mnemosyne.http.sharing import HANDED, History, Sharing
 
-OF_PROCESS = OF_SESSIONS | {"state", "values", "forget_owners"}
+OF_PROCESS = OF_SESSIONS | {"state", "values", "forget_owners", "find_place"}
 """The methods of ``ServedProcess``."""
 
 LEAVING_SECONDS = 10.0
@@ -40,14 +42,21 @@ class ProcessPlace:
     number: int
     count: int
     folder: Path
+    shards: int = 1
+    """The number of databases that share the sessions; each process uses one."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        number, count, folder = text.split(",", 2)
-        return cls(int(number), int(count), Path(folder))
+        number, count, shards, folder = text.split(",", 3)
+        return cls(int(number), int(count), Path(folder), int(shards))
 
     def __str__(self) -> str:
-        return f"{self.number},{self.count},{self.folder}"
+        return f"{self.number},{self.count},{self.shards},{self.folder}"
+
+    @property
+    def shard(self) -> int:
+        """The number of its database among the shards."""
+        return self.number % self.shards
 
     @property
     def handed(self) -> Path:
@@ -62,9 +71,10 @@ class ProcessPlace:
 class ServedProcess(LoadedSessions):
     """The calls that the supervisor may make to a process. ``state`` and ``values`` describe that process."""
 
-    def __init__(self, registry: SessionRegistry, sharing: Sharing) -> None:
+    def __init__(self, registry: SessionRegistry, sharing: Sharing, event_log: ReconnectingLog) -> None:
         super().__init__(registry)
         self._sharing = sharing
+        self._log = event_log
         self.describe: Callable[[], Values] = dict
         self.measure: Callable[[], Values] = dict
 
@@ -76,6 +86,18 @@ class ServedProcess(LoadedSessions):
 
     async def forget_owners(self) -> None:
         self._sharing.forget_owners()
+
+    async def find_place(self, session: str, new: Mapping[str, int], history: History | None) -> tuple[int | None, int]:
+        """See ``placements.find_place``; and how much of the history a session here shares, in messages. Raises
+        LogFailed.
+        """
+        database = self._log.current().database
+        if self._log.is_away():
+            raise LogUnavailable("the database does not answer")
+        place = await find_place(database, session, new)
+        if place is not None or history is None or not history[1]:
+            return place, 0
+        return None, await self._log.count_shared(*history)
 
 
 class SharedWorker:
@@ -103,7 +125,7 @@ class ServerProcess:
     served: ServedProcess
     line: Line
 
-    async def run(self, event_log: WorkersLog) -> None:
+    async def run(self, event_log: ReconnectingLog) -> None:
         """Serve the supervisor until it ends, which ends this process as SIGTERM does."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._beat)
@@ -126,8 +148,12 @@ class ServerProcess:
             await self.remote.beat(True)
             await trio.sleep(BEAT_SECONDS)
 
-    async def _report_database(self, event_log: WorkersLog) -> None:
-        await self.remote.call("use_database", await event_log.dsn())
+    async def _report_database(self, event_log: ReconnectingLog) -> None:
+        dsn, sessions = await event_log.dsn(), 0
+        if self.place.shards > 1:
+            with suppress(MnemosyneError):
+                sessions = await count_places(event_log.current().database)
+        await self.remote.call("use_database", dsn, sessions)
 
     def listen(self) -> socket.socket:
         """Listen for requests that other processes pass on."""
@@ -150,7 +176,9 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def join(place: ProcessPlace, registry: SessionRegistry, progress: Any) -> AsyncIterator[ServerProcess]:
+async def join(
+    place: ProcessPlace, registry: SessionRegistry, progress: Any, event_log: ReconnectingLog
+) -> AsyncIterator[ServerProcess]:
     """Open this process's connections to the others."""
     line = stdio_line()
     remote = Remote(line)
@@ -161,12 +189,12 @@ async def join(place: ProcessPlace, registry: SessionRegistry, progress: Any) ->
             if number != place.number
         }
 
-        async def find_owner(session: str, agent: str) -> int:
-            owner: int = await remote.call("find_owner", session, agent)
+        async def find_owner(session: str, agent: str, history: History | None) -> tuple[int, bool]:
+            owner: tuple[int, bool] = await remote.call("find_owner", session, agent, history)
             return owner
 
-        sharing = Sharing(place.number, others, find_owner, progress)
-        yield ServerProcess(place, remote, sharing, ServedProcess(registry, sharing), line)
+        sharing = Sharing(place.number, others, find_owner, progress, place.shards)
+        yield ServerProcess(place, remote, sharing, ServedProcess(registry, sharing, event_log), line)
 
 
 _WORST: Mapping[str, Callable[[Any], Any]] = {"seconds": max, "state": min, "problem": min}

@@ -34,7 +34,7 @@ from mnemosyne.app.supervising import FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS
 from mnemosyne.app.worker_link import Line, RemoteSessions, ServedSessions, WorkerStatus, answer_worker
 from mnemosyne.backoff import backoff
 from mnemosyne.bounded import Lru
-from mnemosyne.config import Config
+from mnemosyne.config import Config, databases_of
 from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.helper.credential import ClientKey
@@ -44,7 +44,7 @@ from mnemosyne.errors import BadConfiguration, LogUnavailable, MnemosyneError, S
 from mnemosyne.http.inspector.status import OWNER_PATH
 from mnemosyne.http.messages_route import is_of_session
 from mnemosyne.http.serving import KEEP_ALIVE_SECONDS, bind, listen_at, url_of
-from mnemosyne.http.sharing import hand_over, names_of, peek
+from mnemosyne.http.sharing import UNNAMED, History, hand_over, names_of, peek
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +63,9 @@ LOOK_SECONDS = 0.5
 
 ASK_SECONDS = 1.0
 """Maximum wait for the answer of a process."""
+
+HISTORY_SECONDS = 5.0
+"""Maximum wait for the answer whether a shard has a session with a history: elsewhere the provider may refuse it."""
 
 LONGEST_FOLDER = 80
 """Bytes of the path of the sockets' folder; that of a socket has at most 107 on Linux and 103 on macOS."""
@@ -112,29 +115,19 @@ class _Running:
 
 
 @attrs.define
-class Processes:
-    """Runs ``places`` until a signal stops them."""
+class _Shard:
+    """One of the databases that share the sessions, or the only one, with its worker (``supervising.WorkersLog``)."""
 
-    places: Sequence[ProcessPlace]
-    listener: socket.socket
+    number: int
     environ: Mapping[str, str]
-    command: tuple[str, ...] = COMMAND
-    owners: Owners = attrs.field(factory=Owners)
-    all_ready: trio.Event = attrs.field(factory=trio.Event)
-    _running: dict[int, _Running] = attrs.field(factory=dict)
-    _restarts: Counter[int] = attrs.field(factory=Counter)
-    _stopping: trio.Event = attrs.field(factory=trio.Event)
-    _changed: trio.Event = attrs.field(factory=trio.Event)
-    _database: str | None = None
-    _has_database: trio.Event = attrs.field(factory=trio.Event)
     helped: "HelpedSessions" = attrs.field(factory=lambda: HelpedSessions())
     worker: Supervisor = attrs.field(init=False)
-    _handed: int = 0
-    _may_restart_worker: bool = False
-    _failure: str | None = None
-    _all: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    _work: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    _worker_ended: trio.Event = attrs.field(factory=trio.Event)
+    sessions: int = 0
+    """The number of names of sessions that were placed in it."""
+    new: dict[str, int] = attrs.field(factory=dict)
+    """The rows that its directory lacks."""
+    _database: str | None = None
+    _has_database: trio.Event = attrs.field(factory=trio.Event)
 
     def __attrs_post_init__(self) -> None:
         self.worker = Supervisor(self, self.helped, self.environ)
@@ -149,6 +142,39 @@ class Processes:
         """Each process reads the lag from its own connection."""
         raise LogUnavailable("this process does not open the log")
 
+    def note_database(self, dsn: str, sessions: int) -> None:
+        self._database, self.sessions = dsn, max(sessions, self.sessions)
+        self._has_database.set()
+
+
+@attrs.define
+class Processes:
+    """Runs ``places`` until a signal stops them."""
+
+    places: Sequence[ProcessPlace]
+    listener: socket.socket
+    environ: Mapping[str, str]
+    command: tuple[str, ...] = COMMAND
+    owners: Owners = attrs.field(factory=Owners)
+    all_ready: trio.Event = attrs.field(factory=trio.Event)
+    _running: dict[int, _Running] = attrs.field(factory=dict)
+    _restarts: Counter[int] = attrs.field(factory=Counter)
+    _stopping: trio.Event = attrs.field(factory=trio.Event)
+    _changed: trio.Event = attrs.field(factory=trio.Event)
+    shards: Sequence[_Shard] = attrs.field(init=False)
+    _placed: Lru[str, int] = attrs.field(factory=lambda: Lru(OWNERS_HELD))
+    _likely: Lru[str, int] = attrs.field(factory=lambda: Lru(OWNERS_HELD))
+    """Where a session will be placed, unless its history is in another shard."""
+    _handed: int = 0
+    _may_restart_worker: bool = False
+    _failure: str | None = None
+    _all: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _work: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _worker_ended: trio.Event = attrs.field(factory=trio.Event)
+
+    def __attrs_post_init__(self) -> None:
+        self.shards = [_Shard(number, self.environ) for number in range(self.places[0].shards)]
+
     @property
     def there(self) -> frozenset[int]:
         """The processes that take requests and do not hang."""
@@ -159,7 +185,7 @@ class Processes:
         async with trio.open_nursery() as shared:
             shared.start_soon(self._pass_signals)
             shared.start_soon(self._watch)
-            shared.start_soon(self._run_worker)
+            shared.start_soon(self._run_workers)
             shared.start_soon(self._announce, ready)
             shared.start_soon(self._accept)
             with self._all:
@@ -170,10 +196,12 @@ class Processes:
         if self._failure is not None:
             raise ServerDidNotStart(f"{self._failure} See its log.")
 
-    async def _run_worker(self) -> None:
+    async def _run_workers(self) -> None:
         try:
             with self._work:
-                await self.worker.run()
+                async with trio.open_nursery() as nursery:
+                    for shard in self.shards:
+                        nursery.start_soon(shard.worker.run)
         finally:
             self._worker_ended.set()
 
@@ -203,7 +231,7 @@ class Processes:
     async def _hand_to_owner(self, connection: trio.socket.SocketType) -> None:
         head, gone = await peek(connection), frozenset[int]()
         while head is not None:
-            if there := self.there - gone:
+            if there := await self._find_there(head, gone):
                 place = self.places[self._choose(head, there)]
                 with suppress(OSError):
                     await hand_over(connection, place.handed)
@@ -213,9 +241,74 @@ class Processes:
                 gone = frozenset()
                 await trio.sleep(LOOK_SECONDS)
 
+    async def _find_there(self, head: UpstreamRequest, gone: frozenset[int]) -> frozenset[int]:
+        """Return the processes that may take a connection that begins with this request."""
+        if _is_of_session(head):
+            return self.of_shard((await self.find_shard(*names_of(head.headers)))[0]) - gone
+        return self.there - gone
+
+    def of_shard(self, shard: int, asking: int | None = None) -> frozenset[int]:
+        """Return the processes of a shard that take requests, and the one that is ``asking`` if it is one of them."""
+        there = self.there if asking is None else self.there | {asking}
+        return frozenset(number for number in there if self.places[number].shard == shard)
+
+    async def find_shard(self, session: str, agent: str, history: History | None = None) -> tuple[int, bool]:
+        """Return the number of the shard that holds a session, and whether that is final. A new session goes to the
+        shard with the longest part of its history, else to the one with the fewest of those that answer; without a
+        ``history`` that is not final. Sessions without a name are all in the first.
+        """
+        if len(self.shards) == 1 or session.startswith(UNNAMED):
+            return 0, True
+        held = self._placed.get(session)
+        found = {} if held is not None else await self._ask_shards(session, history)
+        shard = next((place for place, _ in found.values() if place is not None), self._placed.get(session))
+        if shard is None:
+            least = min(found or range(len(self.shards)), key=lambda each: (self.shards[each].sessions, each))
+            likely = self._likely.get(session)
+            likely = self._likely.put(session, least) if likely is None else likely
+            if history is None:
+                return likely, False
+            shared = {each: count for each, (_, count) in found.items() if count}
+            shard = max(shared, key=shared.__getitem__, default=likely)
+            self._note_place(session, shard)
+            found = await self._ask_shards(session, None)
+            # Another server may have been faster.
+            shard = next((place for place, _ in found.values() if place is not None), shard)
+        self._placed.put(session, shard)
+        if agent != session and self._placed.get(agent) is None:
+            self._note_place(agent, shard)
+        return shard, True
+
+    def _note_place(self, name: str, shard: int) -> None:
+        """Place a name. Each directory gets the row with the next question to it."""
+        self._placed.put(name, shard)
+        self.shards[shard].sessions += 1
+        for each in self.shards:
+            each.new[name] = shard
+
+    async def _ask_shards(self, session: str, history: History | None) -> dict[int, tuple[int | None, int]]:
+        """Return what each shard says of a session (``ServedProcess.find_place``), in order, without those that do not
+        answer in time.
+        """
+        found: dict[int, tuple[int | None, int]] = {}
+
+        async def ask(shard: _Shard, remote: RemoteSessions) -> None:
+            new = dict(shard.new)
+            with suppress(MnemosyneError):
+                found[shard.number] = await remote.call("find_place", session, new, history)
+                for name in new:
+                    shard.new.pop(name, None)
+
+        with trio.move_on_after(HISTORY_SECONDS if history is not None and history[1] else ASK_SECONDS):
+            async with trio.open_nursery() as nursery:
+                for shard in self.shards:
+                    for number in sorted(self.of_shard(shard.number))[:1]:
+                        nursery.start_soon(ask, shard, self._running[number].remote)
+        return dict(sorted(found.items()))
+
     def _choose(self, head: UpstreamRequest, there: Collection[int]) -> int:
         """Return the process for a connection that begins with this request."""
-        if head.target == OWNER_PATH or is_of_session(head):
+        if _is_of_session(head):
             return self.owners.find(*names_of(head.headers), there)
         self._handed += 1
         return sorted(there)[self._handed % len(there)]
@@ -248,7 +341,10 @@ class Processes:
             if trio.current_time() - began > STEADY_SECONDS:
                 pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
             pause = next(pauses)
-            what = "Its sessions move to the others" if was_ready else "It had not become ready"
+            moves = len(self.places) > len(self.shards)
+            what = (
+                f"Its sessions {'move to the others' if moves else 'wait'}" if was_ready else "It had not become ready"
+            )
             log.warning("Process %d ended (%s). %s. It is restarted in %g s.", place.number, how, what, pause)
             with trio.move_on_after(pause):
                 await self._stopping.wait()
@@ -266,7 +362,7 @@ class Processes:
                 process.terminate()
             log.info("process %d is started (pid %d)", place.number, process.pid)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.helped.take_from, remote)
+                nursery.start_soon(self.shards[place.shard].helped.take_from, remote)
                 await answer_worker(line, _Asked(self, place.number, running), status, OF_PROCESSES, remote)
                 nursery.cancel_scope.cancel()
 
@@ -315,15 +411,12 @@ class Processes:
                 self._work.cancel()
             await self._worker_ended.wait()
 
-    def note_database(self, dsn: str) -> None:
-        self._database = dsn
-        self._has_database.set()
-
-    def restart_worker(self) -> None:
-        """Restart the worker, once for each SIGHUP: all processes ask for it."""
+    def restart_workers(self) -> None:
+        """Restart the workers, once for each SIGHUP: all processes ask for it."""
         if self._may_restart_worker:
             self._may_restart_worker = False
-            self.worker.restart()
+            for shard in self.shards:
+                shard.worker.restart()
 
     async def ask_all(self, method: str) -> list[dict[str, Any]]:
         """Describe each process; ``found`` is the result of its ``method``, None if it does not answer in time."""
@@ -360,17 +453,25 @@ class _Asked:
     async def leave(self) -> None:
         await self.processes.let_leave(self.running)
 
-    async def find_owner(self, session: str, agent: str) -> int:
-        return self.processes.owners.find(session, agent, self.processes.there | {self.number}, self.number)
+    @property
+    def shard(self) -> _Shard:
+        return self.processes.shards[self.processes.places[self.number].shard]
+
+    async def find_owner(self, session: str, agent: str, history: History | None) -> tuple[int, bool]:
+        shard, is_final = await self.processes.find_shard(session, agent, history)
+        there = self.processes.of_shard(shard, self.number)
+        if not there:
+            raise LogUnavailable("the process for the database of this session is not running")
+        return self.processes.owners.find(session, agent, there, self.number), is_final
 
     async def worker(self) -> Mapping[str, object]:
-        return self.processes.worker.state()
+        return self.shard.worker.state()
 
     async def restart_worker(self) -> None:
-        self.processes.restart_worker()
+        self.processes.restart_workers()
 
-    async def use_database(self, dsn: str) -> None:
-        self.processes.note_database(dsn)
+    async def use_database(self, dsn: str, sessions: int) -> None:
+        self.shard.note_database(dsn, sessions)
 
     async def list_processes(self, method: str) -> list[dict[str, Any]]:
         return await self.processes.ask_all(method)
@@ -416,6 +517,10 @@ class HelpedSessions:
         return asked is not None and await asked[0].deliver_answer(asked[1], answer)
 
 
+def _is_of_session(head: UpstreamRequest) -> bool:
+    return head.target == OWNER_PATH or is_of_session(head)
+
+
 async def _pump(
     remote: ServedSessions, wait: Callable[[], Awaitable[Any]], channel: trio.MemorySendChannel[Any]
 ) -> None:
@@ -442,11 +547,13 @@ async def run_processes(config: Config, ready: Callable[[str], None]) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-")))
         if len(os.fsencode(folder)) > LONGEST_FOLDER:
             raise BadConfiguration(f"The path of the folder for sockets, {folder}, is too long: choose another TMPDIR.")
-        count = config.processes
-        processes = Processes([ProcessPlace(number, count, folder) for number in range(count)], listener, environ)
+        shards = max(1, len(databases_of(config)))
+        count = max(config.processes, shards)
+        places = [ProcessPlace(number, count, folder, shards) for number in range(count)]
+        processes = Processes(places, listener, environ)
         async with trio.open_nursery() as nursery:
             pages = stack.enter_context(listen_at(pages_at(folder)))
-            nursery.start_soon(keep_pages, pages, environ, processes.dsn)
+            nursery.start_soon(keep_pages, pages, environ, processes.shards[0].dsn)
             try:
                 await processes.run(partial(ready, url_of(listener)))
             except ServerDidNotStart as error:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache, partial
 
+import attrs
 import trio
 
 from mnemosyne import credentials
@@ -24,6 +25,7 @@ from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.adapters.postgres.nodes import SERVER, name_of
+from mnemosyne.adapters.postgres.placements import join_shards
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.discovery import off_sentence
@@ -43,7 +45,7 @@ from mnemosyne.app.supervising import Supervisor
 from mnemosyne.app.tracing import SpanSender
 from mnemosyne.app.turns import open_registry
 from mnemosyne.backoff import backoff
-from mnemosyne.config import Config, upstreams_of
+from mnemosyne.config import Config, databases_of, upstreams_of
 from mnemosyne.data_dir import local_token, memory_key, prepare_data_dir
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.directory import Directory
@@ -125,7 +127,7 @@ async def run_server(
         ignored = tuple(dict.fromkeys(sentence for upstream in upstreams for sentence in upstream.ignored))
         for sentence in ignored:
             log.warning("%s", sentence)
-        opening = _Opening(partial(keep_open, config, event_log, model))
+        opening = _Opening(partial(keep_open, config, event_log, model, place.shard if place is not None else 0))
         storage.start_soon(opening.run)
         await storage.start(journal.run)
         with trio.move_on_after(OPENING_SECONDS):
@@ -148,7 +150,7 @@ async def run_server(
                     sessions.start_soon(supervisor.run)
                     pages = await stack.enter_async_context(open_pages(environ, event_log.dsn, token, sessions))
                 else:
-                    member = await stack.enter_async_context(join(place, registry, progress))
+                    member = await stack.enter_async_context(join(place, registry, progress, event_log))
                     supervisor = SharedWorker(member.remote, event_log, sessions)
                     pages = await stack.enter_async_context(pass_to_pages(pages_at(place.folder), token))
                 turns = await stack.enter_async_context(trio.open_nursery())
@@ -323,14 +325,19 @@ def collect_rarely() -> None:
     gc.set_threshold(*COLLECTIONS)
 
 
-async def keep_open(config: Config, event_log: ReconnectingLog, model: LocalModel) -> None:
-    """Keep the server's log open: open it, and reopen it after failures."""
+async def keep_open(config: Config, event_log: ReconnectingLog, model: LocalModel, shard: int = 0) -> None:
+    """Keep the server's log open: open it, and reopen it after failures. ``shard`` is the number of its database."""
+    databases = databases_of(config)
+    if databases:
+        config = attrs.evolve(config, dsn=databases[shard])
     pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         try:
             async with open_database(config, name_of(SERVER)) as database:
                 index = await open_index(config, database, model)
                 events = PostgresEventLog(database, event_codec())
+                if len(databases) > 1:
+                    await join_shards(database, events, shard, databases[:shard] + databases[shard + 1 :])
                 directory = PostgresDirectory(database, events)
                 bills = PostgresBills(database, events)
                 opened = OpenLog(database, events, PostgresContentStore(database), index, directory, bills)

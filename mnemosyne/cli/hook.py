@@ -19,7 +19,7 @@ LARGEST_INPUT = 8 * 1024 * 1024
 
 
 @click.command()
-@log_options()
+@log_options(of_first_shard=True)
 def hook(**options: object) -> None:
     """Answer a client's hook. The plugins in `integrations/` call it with the hook's input, as Claude Code passes it,
     on stdin.

@@ -18,7 +18,7 @@ from mnemosyne.config import check_reach
 @click.command()
 @project_option
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp; requests need the token.")
-@log_options("allow_remote")
+@log_options("allow_remote", of_first_shard=True)
 def mcp(folder: Path, http: str | None, **options: Any) -> None:
     """Serve memory as tools to any agent that speaks the Model Context Protocol: recall and save facts, ask and search
     recorded sessions, show a context window.

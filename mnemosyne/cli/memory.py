@@ -50,7 +50,7 @@ Json = Mapping[str, Any]
 
 def knowledge_options(command: F) -> F:
     """Add the project folder and the settings that locate the log to a command."""
-    return log_options()(project_option(command))
+    return log_options(of_first_shard=True)(project_option(command))
 
 
 def with_knowledge(options: dict[str, Any], work: Callable[[KnowledgeService, Storage], Awaitable[Result]]) -> Result:
@@ -377,7 +377,7 @@ def _print_admission(done: Any) -> None:
 @click.option("--variable", metavar="NAME", help="Read the credential from this environment variable.")
 @click.option("--list", "listed", is_flag=True, help="List the admitted credentials.")
 @click.option("--remove", metavar="FINGERPRINT", help="Revoke this one.")
-@log_options()
+@log_options(of_first_shard=True)
 @prints(lambda done: done, _print_admission)
 def admit(variable: str | None, listed: bool, remove: str | None, **options: Any) -> Any:
     """Allow requests with a credential to read your memory and add to it.

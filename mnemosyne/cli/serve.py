@@ -39,7 +39,7 @@ def serve(manage: bool, until_stdin_ends: bool, place: str | None, **options: ob
     config = configuration(options, manage=manage, warns=place is None)
     import trio
 
-    if config.processes > 1 and place is None:
+    if (config.processes > 1 or config.shards) and place is None:
         _serve_with_processes(config, until_stdin_ends=until_stdin_ends)
         return
     from mnemosyne.app.freed_memory import keep_freed_memory

@@ -1,15 +1,18 @@
 """Settings as options of commands."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import click
+from click.exceptions import Exit
 
 from mnemosyne.cli.group import RareOption, help_all_option
 from mnemosyne.cli.printing import say
-from mnemosyne.config import SETTINGS, Config, Setting, load, models_path
+from mnemosyne.config import SETTINGS, Config, Setting, databases_of, load, models_path, plain
+from mnemosyne.errors import MnemosyneError, NotFound
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -25,12 +28,48 @@ def setting_options(*shown: str) -> Callable[[F], F]:
     return _options(SETTINGS, shown, "the server's options")
 
 
-def log_options(*more: str) -> Callable[[F], F]:
+def log_options(*more: str, of_first_shard: bool = False) -> Callable[[F], F]:
     """Add the settings that locate the log, the settings named in ``more``, and --config to a command. --help shows
-    those in ``more``.
+    those in ``more``. The command runs on each shard, unless it is ``of_first_shard`` or ``dsn`` is an option.
     """
     settings = [setting for setting in SETTINGS if setting.name in (*LOG, *more)]
-    return _options(settings, more, "the options that locate the log")
+    add = _options(settings, more, "the options that locate the log")
+
+    def decorate(command: F) -> F:
+        return add(command if of_first_shard else cast("F", _on_each_shard(command, {each.name for each in settings})))
+
+    return decorate
+
+
+def _on_each_shard(command: Callable[..., object], settings: Set[str]) -> Callable[..., object]:
+    """Run a command, of whose options ``settings`` are settings, on each shard until one has the session that it names.
+    A shard that fails is reported, and does not keep the command from the others.
+    """
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> object:
+        config = read_settings({name: options[name] for name in (*settings, "config_file") if name in options})
+        if options.get("dsn") is not None or not config.shards:
+            return command(*arguments, **options)
+        absent: list[MnemosyneError] = []
+        failed = False
+        for dsn in databases_of(config):
+            try:
+                command(*arguments, **{**options, "dsn": dsn})
+                if options.get("session") is not None:
+                    return None
+            except NotFound as error:
+                absent.append(error)
+            except MnemosyneError as error:
+                failed = True
+                say(f"{plain(dsn)}: {error}", err=True)
+            except Exit as end:
+                failed = failed or end.exit_code != 0
+        if len(absent) == len(databases_of(config)):
+            raise absent[0]
+        return click.get_current_context().exit(1) if failed else None
+
+    return run
 
 
 def _options(settings: Sequence[Setting], shown: Sequence[str], what: str) -> Callable[[F], F]:

@@ -19,7 +19,7 @@ LARGEST_INPUT = 1024 * 1024
 
 
 @click.command()
-@log_options("host", "port")
+@log_options("host", "port", of_first_shard=True)
 def statusline(**options: object) -> None:
     """Print one line about a session: its context and zone, cost and savings, last compaction, plan, repeated calls,
     budget, and the used share of a subscription. To show it in Claude Code, add to its settings:

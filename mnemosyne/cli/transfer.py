@@ -92,7 +92,7 @@ def _print_import(imported: Any) -> None:
 
 @click.command(name="import")
 @click.argument("file", type=FILE)
-@log_options()
+@log_options(of_first_shard=True)
 @prints(lambda imported: members(imported, "events added", id="session"), _print_import)
 def import_command(file: Path, **options: Any) -> object:
     """Read a session from a file that `mnemosyne export` wrote; `-` is standard input. The session keeps its id and is
@@ -251,7 +251,7 @@ def unarchive(sessions: tuple[str, ...], **options: Any) -> Sequence[dict[str, A
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@log_options()
+@log_options(of_first_shard=True)
 @prints(
     lambda done: {"file": str(done[0]), **members(done[1], "events contents bytes")},
     lambda done: say(f"{done[0]} holds {_contents_text(done[1])}."),
@@ -314,7 +314,7 @@ def _list_differing(results: Sequence[Verification]) -> list[str]:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@log_options()
+@log_options(of_first_shard=True)
 @prints(_restore_as_json, _print_whole, fails=lambda restored: bool(_list_differing(restored[1])))
 def restore(file: Path, **options: Any) -> Restored:
     """Restore the log from a FILE that `mnemosyne backup` wrote, into a database without a log.

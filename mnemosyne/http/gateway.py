@@ -8,6 +8,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -34,7 +35,7 @@ from mnemosyne.http.messages_route import (
     turn_dialect,
 )
 from mnemosyne.http.relay import Relay
-from mnemosyne.http.sharing import Sharing
+from mnemosyne.http.sharing import History, Sharing
 from mnemosyne.http.turn_log import TurnLog, Unrecorded
 from mnemosyne.http.unfinished import STALLED_SECONDS, Part, Unfinished
 
@@ -162,11 +163,22 @@ class Gateway:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cancel_on_disconnect, receive, nursery.cancel_scope)
             try:
-                is_answered = await self.sharing.pass_on(request, send)
+                is_answered = await self.sharing.pass_on(request, send, partial(self._read_history, request))
             except UpstreamFailed as error:
                 await refuse(send, error_body_for(error, error_dialect(request.target)))
             nursery.cancel_scope.cancel()
         return is_answered
+
+    async def _read_history(self, request: UpstreamRequest) -> History | None:
+        """The history that a request shows; None if it has no body, or there is no memory to decode it."""
+        body, lease = request.body, None
+        if is_encoded(request.headers):
+            size = await self.decoded.measure(request.headers, body)
+            lease = None if size is None else self.decoded.take(size)
+            body = (await self.decoded.decode(request.headers, body) if lease is not None else None) or b""
+        if not body:
+            return None
+        return await self.turns.read_history(text_headers(request.headers), body, turn_dialect(request) or MESSAGES)
 
     async def _read(self, scope: Scope, receive: Receive) -> UpstreamRequest:
         headers: Headers = tuple(scope["headers"])

@@ -45,6 +45,9 @@ class TurnLogs(Protocol):
         planning the context.
         """
 
+    async def read_history(self, headers: TextHeaders, body: bytes, dialect: Dialect) -> tuple[str, list[bytes]]:
+        """The tenant of a request, and the hashes of the history that it shows."""
+
     async def may_be_managed(self, headers: TextHeaders, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
         """Whether a request may belong to a managed conversation, judging by its headers."""
 

@@ -159,6 +159,9 @@ class NoTurns:
     def open_turn(self, *_args: object, **_named: object) -> TurnLog:
         return Unrecorded()
 
+    async def read_history(self, headers: TextHeaders, body: bytes, dialect: Dialect) -> tuple[str, list[bytes]]:
+        return "", []
+
     async def may_be_managed(self, headers: TextHeaders, dialect: Dialect, wanted: Mode | None, default: Mode) -> bool:
         return False
 

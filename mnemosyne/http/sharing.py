@@ -19,7 +19,7 @@ from mnemosyne import credentials
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.wire.exchange import Headers, Upstream, UpstreamRequest
 from mnemosyne.domain.wire.identity import read_client_headers
-from mnemosyne.errors import MnemosyneError, UpstreamUnreachable
+from mnemosyne.errors import MnemosyneError, UpstreamFailed, UpstreamUnreachable
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.headers import for_client, text_headers
 
@@ -40,12 +40,20 @@ PEEK_SECONDS, AGAIN_SECONDS = 1.0, 0.005
 HANG_SECONDS = 1.0
 """Maximum wait for a process to become ready to take over a connection."""
 
+UNNAMED = "\0"
+"""The beginning of what ``names_of`` returns for a session without a name."""
+
 _SIGN = b"."
 """The byte of each message: ready, here is the connection, taken over."""
 
 Send = Callable[[dict[str, object]], Awaitable[None]]
-FindOwner = Callable[[str, str], Awaitable[int]]
-"""Returns the number of the process that owns a session; later requests may use the second name instead."""
+History = tuple[str, list[bytes]]
+"""The tenant of a request, and the hashes of the history that it shows (``domain.session.decide.CHAIN_BYTES``)."""
+
+FindOwner = Callable[[str, str, History | None], Awaitable[tuple[int, bool]]]
+"""Returns the number of the process that owns a session, and whether that is final; for a new session it is only final
+with the request's history. Later requests may use the second name instead.
+"""
 
 
 def names_of(headers: Headers) -> tuple[str, str]:
@@ -54,7 +62,7 @@ def names_of(headers: Headers) -> tuple[str, str]:
     """
     given = text_headers(headers)
     client = read_client_headers(given)
-    named = client.external_id or credentials.digest("\0".join(sorted(credentials.in_headers(given))))
+    named = client.external_id or UNNAMED + credentials.digest("\0".join(sorted(credentials.in_headers(given))))
     return named, client.agent_id or named
 
 
@@ -122,13 +130,17 @@ class Sharing:
     others: Mapping[int, Upstream]
     find_owner: FindOwner
     progress: RelayProgress
+    shards: int = 1
+    """The number of databases that share the sessions; process N uses the database N modulo this."""
     _owners: Lru[tuple[str, str], int] = attrs.field(factory=lambda: Lru(OWNERS_HELD), init=False)
 
     def forget_owners(self) -> None:
         """Forget all owners, because a process has ended, hangs or has recovered."""
         self._owners.clear()
 
-    async def pass_on(self, request: UpstreamRequest, send: Send) -> bool:
+    async def pass_on(
+        self, request: UpstreamRequest, send: Send, read_history: Callable[[], Awaitable[History | None]]
+    ) -> bool:
         """Let the owner of a request's session answer it. False: this process must answer it, as it is the owner, or
         the owner cannot be reached. Raises UpstreamFailed if the owner ends before it answers: it may have asked the
         provider.
@@ -137,8 +149,14 @@ class Sharing:
         owner = self._owners.get(names)
         if owner is None:
             try:
-                owner = self._owners.put(names, await self.find_owner(*names))
+                owner, is_final = await self.find_owner(*names, None)
+                if not is_final and (history := await read_history()) is not None:
+                    owner, is_final = await self.find_owner(*names, history)
+                if is_final:
+                    self._owners.put(names, owner)
             except MnemosyneError as error:
+                if self.shards > 1:
+                    raise UpstreamFailed(f"the database of a session is unknown now: {error}") from None
                 log.info("the owner of a session is unknown, so this process answers: %s", error)
                 return False
         if owner == self.number:
@@ -159,8 +177,10 @@ class Sharing:
                 async for chunk in reply.chunks():
                     await self._send(send, chunk, more=True)
         except UpstreamUnreachable as error:
-            log.warning("The owner of a session has ended; this process takes over: %s", error)
             self.forget_owners()
+            if self.shards > 1:
+                raise  # this process may use another database
+            log.warning("The owner of a session has ended; this process takes over: %s", error)
             return False
         except MnemosyneError:
             self.forget_owners()

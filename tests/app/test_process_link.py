@@ -6,8 +6,8 @@ from mnemosyne.app.process_link import ProcessPlace, merge
 
 
 def test_a_place_is_read_as_it_was_written() -> None:
-    place = ProcessPlace(1, 4, Path("/tmp/a, b"))
-    assert ProcessPlace.parse(str(place)) == place
+    place = ProcessPlace(3, 4, Path("/tmp/a, b"), 2)
+    assert (ProcessPlace.parse(str(place)), place.shard) == (place, 1)
 
 
 def test_counts_of_processes_are_summed_and_the_worst_of_their_other_values_is_kept() -> None:

@@ -3,11 +3,12 @@
 import json
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,22 @@ import trio
 
 from mnemosyne.actors.helper_work import HelperRequest
 from mnemosyne.app import processes
-from mnemosyne.app.processes import HelpedSessions, Owners, run_processes
+from mnemosyne.app.process_link import ProcessPlace
+from mnemosyne.app.processes import HelpedSessions, Owners, Processes, _Running, run_processes
+from mnemosyne.app.storage import open_storage
+from mnemosyne.app.worker_link import Beat, WorkerStatus
 from mnemosyne.config import load
 from mnemosyne.data_dir import local_token
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.errors import BadConfiguration, LogUnavailable, ServerDidNotStart
 from mnemosyne.http.serving import bind
+from mnemosyne.http.sharing import UNNAMED, History
 from tests.app.home import Home, at_home
 from tests.app.test_worker import converse
 from tests.app.test_worker_link import ANSWER, KEY, QUESTION, REQUEST, WHO
 from tests.app.test_worker_link import DONE as WORK
+from tests.cli.support import mnemosyne
+from tests.fixtures import LentDatabases
 from tests.http.managing import Client, Json, results, text
 from tests.http.raw_client import RawConnection, connect
 from tests.waiting import DEADLINE, PATIENT, until
@@ -156,8 +163,8 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(tmp_path: Path, dsn: str) -> AsyncIterator[Serving]:
-    """A managing server with two processes."""
+async def serving(tmp_path: Path, dsn: str, *shards: str) -> AsyncIterator[Serving]:
+    """A managing server with two processes, or with one for each of several databases."""
     async with at_home(tmp_path, dsn) as home, trio.open_nursery() as nursery:
         urls, ready = list[str](), trio.Event()
 
@@ -165,10 +172,11 @@ async def serving(tmp_path: Path, dsn: str) -> AsyncIterator[Serving]:
             urls.append(url)
             ready.set()
 
-        given = {"upstream": home.standin.url, "port": 0, "processes": 2, "mode": "manage"}
-        config = load(given, {**home.environ, **PATIENT})
+        given = {"upstream": home.standin.url, "port": 0, "processes": 1 if shards else 2, "mode": "manage"}
+        variables = {**home.environ, "MNEMOSYNE_SHARDS": ";".join(shards)}
+        config = load(given, {**variables, **PATIENT})
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in home.environ.items():
+            for name, value in variables.items():
                 patch.setenv(name, value)
             nursery.start_soon(run_processes, config, announce)
             with trio.fail_after(DEADLINE):
@@ -208,6 +216,111 @@ async def test_a_session_continues_on_any_connection_and_after_its_process_is_ki
         await server.home.events("s")
         await server.home.events("t")
         server.home.assert_lawful()
+
+
+@attrs.define
+class Directory:
+    """The line to the process of a database, which has these rows, or does not answer."""
+
+    rows: dict[str, int] = attrs.field(factory=dict)
+    is_away: bool = False
+    history: tuple[bytes, ...] = ()
+    """The messages of a session in the database."""
+
+    async def call(
+        self, method: str, session: str, new: dict[str, int], history: History | None
+    ) -> tuple[int | None, int]:
+        assert method == "find_place"
+        if self.is_away:
+            raise LogUnavailable("it is away")
+        for name, shard in new.items():
+            self.rows.setdefault(name, shard)
+        return self.rows.get(session), 0 if history is None else sum(each in self.history for each in history[1])
+
+
+@contextmanager
+def supervising(*directories: Directory) -> Iterator[Processes]:
+    """The supervisor of a process for each database."""
+    count = len(directories)
+    places = [ProcessPlace(number, count, Path("/nowhere"), count) for number in range(count)]
+    with socket.socket() as listener:
+        supervisor = Processes(places, listener, {})
+        for number, remote in enumerate(directories):
+            status = WorkerStatus()
+            status.note(Beat(leads=False))
+            supervisor._running[number] = _Running(None, status, remote, is_ready=True)  # type: ignore[arg-type]
+        yield supervisor
+
+
+async def place(supervisor: Processes, session: str, *history: bytes) -> int:
+    """The database of a session that shows this history."""
+    shard, is_final = await supervisor.find_shard(session, session, ("tenant", [*history]))
+    assert is_final
+    return shard
+
+
+async def test_a_new_session_goes_to_the_database_with_the_fewest_and_every_database_knows_it() -> None:
+    one, two = Directory({"old": 1}), Directory()
+    with supervising(one, two) as supervisor:
+        supervisor.shards[0].note_database("dsn", 2)
+        assert [await place(supervisor, each) for each in ("old", "a", "b", "c")] == [1, 1, 1, 0]
+        assert await supervisor.find_shard("a", "agent") == (1, True)
+        assert await supervisor.find_shard(UNNAMED + "of a credential", "") == (0, True)
+        await place(supervisor, "d")
+    assert one.rows == {"old": 1, "a": 1, "b": 1, "c": 0, "agent": 1, "d": 0} == {**two.rows, "old": 1}
+    with supervising(one, two) as another:
+        assert [await place(another, each) for each in ("c", "agent", "old")] == [0, 1, 1]
+
+
+async def test_a_session_that_continues_another_under_a_new_name_goes_to_its_database() -> None:
+    begun, whole = Directory(history=(b"of a prompt",)), Directory(history=(b"of a prompt", b"of b"))
+    with supervising(begun, whole) as supervisor:
+        assert await supervisor.find_shard("fork", "fork") == (0, False), "its history is not known yet"
+        assert await place(supervisor, "fork", b"of a prompt", b"of b") == 1
+        assert await supervisor.find_shard("fork", "fork") == (1, True)
+
+
+async def test_a_session_keeps_its_database_while_that_is_away_and_new_ones_go_to_the_others() -> None:
+    one, two = Directory(), Directory()
+    with supervising(one, two) as supervisor:
+        assert [await place(supervisor, each) for each in "ab"] == [0, 1]
+        two.is_away = True
+        assert [await place(supervisor, each) for each in "bcd"] == [1, 0, 0]
+        two.is_away = False
+        await place(supervisor, "e")
+    assert one.rows == two.rows == {"a": 0, "b": 1, "c": 0, "d": 0, "e": 1}, "the rows are added later"
+    one.is_away = True
+    with supervising(one, two) as another:
+        assert [await place(another, each) for each in "abcd"] == [0, 1, 0, 0]
+
+
+@pytest.mark.release
+async def test_each_session_is_in_one_of_two_databases_also_after_a_restart(
+    tmp_path: Path, databases: LentDatabases
+) -> None:
+    with databases.lend() as one, databases.lend() as two:
+        for clients in ("abcd", "dacb"):
+            async with serving(tmp_path, one, two) as server:
+                for name in clients:
+                    client = Client(server.url, session=name)
+                    assert (await client.work(f"Where is it, {name}?"))["content"]
+                if name == "b":  # the other database has fewer names
+                    await converse(attrs.evolve(client, session="fork"))
+                assert await server.sessions() == [2, 2]
+                homes = [server.home, attrs.evolve(server.home, dsn=two)]
+        for home, names in zip(homes, ("ac", "bd"), strict=True):
+            async with open_storage(home.config) as storage:
+                assert {*await storage.events.streams()} == {home.stream(each) for each in names}
+            for each in names:
+                finished = [event for event in await home.events(each) if isinstance(event, TurnFinished)]
+                assert len(finished) == (6 if each == "b" else 4), "the session went on in its database, with its fork"
+        environ = {**home.environ, "MNEMOSYNE_DSN": one, "MNEMOSYNE_SHARDS": f"{two};postgresql:///none?host=/nowhere"}
+        listed = await trio.to_thread.run_sync(partial(mnemosyne, "sessions", "--json", environ=environ))
+        assert len(json.loads("".join(listed.stdout.splitlines()).replace("][", ","))) == 4
+        assert (listed.returncode, "nowhere" in listed.stderr) == (1, True), "a missing database is reported"
+        for name, code in (("b", 0), ("e", 1)):
+            shown = await trio.to_thread.run_sync(partial(mnemosyne, "timeline", name, environ=environ))
+            assert shown.returncode == code
 
 
 @attrs.define

@@ -38,6 +38,9 @@ class NoTurns:
     def open_turn(self, *_: Any, **__: Any) -> TurnLog:
         return Unrecorded()
 
+    async def read_history(self, *_: Any) -> tuple[str, list[bytes]]:
+        return "", []
+
     async def may_be_managed(self, *_: Any) -> bool:
         return False
 
@@ -55,6 +58,9 @@ class RecordedTurns(Unrecorded):
 
     def open_turn(self, *_: Any, **__: Any) -> TurnLog:
         return self
+
+    async def read_history(self, *_: Any) -> tuple[str, list[bytes]]:
+        return "", []
 
     async def may_be_managed(self, *_: Any) -> bool:
         return False

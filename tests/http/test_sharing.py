@@ -13,7 +13,7 @@ from mnemosyne.domain.wire.exchange import Headers, ReplyHead, UpstreamRequest
 from mnemosyne.errors import LogUnavailable, ReplyCut, UpstreamFailed, UpstreamUnreachable
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.serving import listen_at
-from mnemosyne.http.sharing import HANDED, Sharing, hand_over, is_handed, names_of, peek, take_over
+from mnemosyne.http.sharing import HANDED, History, Sharing, hand_over, is_handed, names_of, peek, take_over
 
 HEAD = b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: h\r\nX-Claude-Code-Session-Id: s\r\n\r\n"
 NAMED: Headers = ((b"X-Claude-Code-Session-Id", b"s"),)
@@ -121,12 +121,16 @@ class Owner:
             raise ReplyCut("it has ended")
 
 
-def sharing(owner: Owner, asked: list[str], number: int = 1) -> Sharing:
-    async def find_owner(session: str, agent: str) -> int:
-        asked.append(f"{session} {agent}")
-        return number
+def sharing(owner: Owner, asked: list[str], number: int = 1, shards: int = 1) -> Sharing:
+    async def find_owner(session: str, agent: str, history: History | None) -> tuple[int, bool]:
+        asked.append(f"{session} {agent}" + (f" {history[0]}" if history else ""))
+        return number, shards == 1 or history is not None
 
-    return Sharing(0, {1: owner}, find_owner, RelayProgress())  # type: ignore[dict-item]
+    return Sharing(0, {1: owner}, find_owner, RelayProgress(), shards)  # type: ignore[dict-item]
+
+
+async def read_history() -> History:
+    return "tenant", [b"of a message"]
 
 
 async def passed_on(share: Sharing) -> tuple[bool, Sequence[dict[str, object]]]:
@@ -137,7 +141,7 @@ async def passed_on(share: Sharing) -> tuple[bool, Sequence[dict[str, object]]]:
         sent.append(message)
 
     try:
-        return await share.pass_on(UpstreamRequest("POST", b"/v1/messages", NAMED, b"{}"), send), sent
+        return await share.pass_on(UpstreamRequest("POST", b"/v1/messages", NAMED, b"{}"), send, read_history), sent
     finally:
         assert share.progress.running == share.progress.passed_on == share.progress.waiting_for_client == 0
 
@@ -176,7 +180,19 @@ async def test_a_reply_that_breaks_off_at_its_owner_breaks_off_for_the_client() 
 
 
 async def test_without_the_supervisor_a_process_answers_itself() -> None:
-    async def find_owner(_session: str, _agent: str) -> int:
+    async def find_owner(*_: object) -> tuple[int, bool]:
         raise LogUnavailable("it has ended")
 
     assert await passed_on(Sharing(0, {}, find_owner, RelayProgress())) == (False, [])
+    with pytest.raises(UpstreamFailed, match="unknown now"):  # it may be in another database
+        await passed_on(Sharing(0, {}, find_owner, RelayProgress(), shards=2))
+
+
+async def test_of_several_databases_that_of_a_new_session_depends_on_its_history() -> None:
+    asked: list[str] = []
+    share = sharing(Owner(b"a"), asked, shards=2)
+    for _ in range(2):
+        assert (await passed_on(share))[0]
+    assert asked == ["s s", "s s tenant"]
+    with pytest.raises(UpstreamUnreachable):  # this process uses another database
+        await passed_on(sharing(Owner(is_there=False), [], shards=2))

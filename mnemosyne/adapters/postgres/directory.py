@@ -42,6 +42,12 @@ class PostgresDirectory:
         await self._projector.look()
         return await self._database.run(_find_with, MANAGED_WITH, tenant, chains, alone=True)
 
+    async def count_shared(self, tenant: str, chains: Sequence[bytes]) -> int:
+        """The number of first messages of a history that a managed session shares."""
+        await self._projector.look()
+        found = await self._database.run(_find_with, _SHARED, tenant, chains, alone=True)
+        return max((number for number, chain in enumerate(chains, 1) if chain.hex() in found), default=0)
+
     async def find_unnamed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         await self._projector.look()
         return await self._database.run(_find_with, UNNAMED_WITH, tenant, chains, alone=True)
@@ -56,6 +62,14 @@ class PostgresDirectory:
 
     async def _select(self, stream: UUID, *classes: type) -> list[object]:
         return [recorded.envelope.event for recorded in await self._log.select(stream, classes)]
+
+
+_SHARED = Query(
+    "shared",
+    """select distinct h.chain from mnemosyne.directory_sessions s join mnemosyne.directory_histories h using (stream)
+join mnemosyne.directory_rounds r using (stream, branch, turn)
+where h.chain = any(%(chains)s) and s.tenant = %(tenant)s""",
+)
 
 
 def _root_of(connection: Connection, tenant: str, agent_id: str) -> str | None:

@@ -153,6 +153,7 @@ class ReconnectingLog:
     off_since = _forward(lambda log: log.directory.off_since)
     aliases = _forward(lambda log: log.directory.aliases)
     find_managed = _forward(lambda log: log.directory.find_managed)
+    count_shared = _forward(lambda log: log.directory.count_shared)
     find_unnamed = _forward(lambda log: log.directory.find_unnamed)
 
 

@@ -33,7 +33,7 @@ BUDGETS = {
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_780, 11_000),
     "tests": Budget("tests", 77_785, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 15_655, 12_000),
+    "campaigns": Budget("campaigns", 15_720, 12_000),
     "benchmarks": Budget("benchmarks", 8_340, 6_000),
 }
 

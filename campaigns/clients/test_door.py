@@ -3,23 +3,27 @@ distinguish the scripted provider from the real one.
 """
 
 import io
+import json
 import re
 import subprocess
 import tarfile
 import tempfile
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import httpx2
 import pytest
 
 from campaigns.clients.first_party import PROVIDER, FirstParty, first_party
 from mnemosyne.http.headers import HOP_BY_HOP
+from mnemosyne.zstd import ZstdDecompressor
 from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI, OPENCODE
 from tests.clients.test_codex import run as run_of_codex
-from tests.clients.workspace import MNEMOSYNE, Server, Workspace, bare_environment, finished, visit
+from tests.clients.workspace import CLIENT_SECONDS, MNEMOSYNE, Server, Workspace, bare_environment, finished, visit
 
 pytestmark = pytest.mark.clients
 
@@ -205,3 +209,63 @@ def holds(environ: Path, word: bytes) -> bool:
         return word in environ.read_bytes()
     except OSError:
         return False
+
+
+class PlanProvider(BaseHTTPRequestHandler):
+    """The host of ChatGPT plans, as far as Codex needs it; requests to the model go to the provider at ``port``."""
+
+    port = 0
+
+    def do_GET(self) -> None:
+        account = {"id": "a", "workspace_backend_origin": f"https://{PLANS}"}
+        accounts = {"accounts": [account | {"account_routing_override": "NO_CONSTRAINT"}], "account_ordering": ["a"]}
+        self._answer(200 if "accounts/check" in self.path else 404, json.dumps(accounts).encode(), "application/json")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        if self.headers["content-encoding"] != "zstd":
+            self._answer(404, b"{}", "application/json")
+            return
+        url = f"http://127.0.0.1:{self.port}/v1/responses"
+        kept = {
+            name: value for name, value in self.headers.items() if name.lower().startswith(("session", "user-", "auth"))
+        }
+        got = httpx2.post(url, content=ZstdDecompressor().decompress(body), headers=kept, timeout=CLIENT_SECONDS)
+        self._answer(got.status_code, got.content, got.headers["content-type"])
+
+    def _answer(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+PLANS = "chatgpt.com"
+
+
+def test_codex_on_a_plan_is_recorded_and_its_token_is_not(programs: Path, server: Server, tmp_path: Path) -> None:
+    home, project, data = tmp_path / "home", tmp_path / "project", tmp_path / "data"
+    for folder in (home / "codex", project):
+        folder.mkdir(parents=True)
+    claims = {"exp": 2**33, "https://api.openai.com/auth": {"chatgpt_account_id": "a", "chatgpt_plan_type": "pro"}}
+    token = ".".join(urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in ({}, claims, {}))
+    tokens = {"id_token": token, "access_token": token, "refresh_token": "r", "account_id": "a"}
+    signed_in = {"auth_mode": "chatgpt", "tokens": tokens, "last_refresh": "2200-01-01T00:00:00Z"}
+    (home / "codex/auth.json").write_text(json.dumps(signed_in))
+    here = visit(server)
+    call = run_of_codex("echo more > more.txt")
+    here.script({"when": {"prompt": "more"}, "replies": [{"content": [call]}, {"text": "Done."}]})
+    plans = type("Plans", (PlanProvider,), {"port": server.standin.port})
+    with ThreadingHTTPServer(("127.0.0.1", 0), plans) as provider:
+        Thread(target=provider.serve_forever, daemon=True).start()
+        with first_party(server.standin.port, tmp_path, {PLANS: provider.server_port}) as way:
+            environ = bare_environment(home) | way.environment | {"CODEX_HOME": str(home / "codex")}
+            environ["PATH"] = f"{programs}:{environ['PATH']}"
+            options = ["--door", "tls", "--data-dir", str(data), "--port", "0", "--upstream", f"https://{PLANS}"]
+            said = finished([*MNEMOSYNE, "run", *options, "--", *CODEX, "Write more."], environ, project)
+        provider.shutdown()
+    assert "Done." in said
+    (found,) = here.conversations(data)
+    assert [turn.outcome for turn in found.turns] == ["200 tool_calls", "200 completed"]
+    assert [each for each in data.rglob("*") if each.is_file() and token.encode() in each.read_bytes()] == []

@@ -43,9 +43,9 @@ class _Timed(SessionActor):
 
     seconds = 0.0
 
-    async def _do_deferred_work(self) -> None:
+    async def _do_deferred_work(self, *, waits: bool = True) -> None:
         start = time.perf_counter()
-        await super()._do_deferred_work()
+        await super()._do_deferred_work(waits=waits)
         self.seconds += time.perf_counter() - start
 
 

@@ -13,7 +13,7 @@ import attrs
 
 from mnemosyne.actors.cleanup import Append, CleanupTexts
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.threads import LARGE, run_in_thread
+from mnemosyne.actors.threads import LARGE, is_behind, run_in_thread
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import find_tariff_name, tariff_of
 from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
@@ -47,6 +47,9 @@ and no caller waits. A managed turn needs them at once.
 HEADS_HELD = 6
 """Number of cached feature sets of a system prompt with its tools: a session's agents share a few."""
 
+READS_HELD = 4
+"""Number of requests from which accounts wait no longer for objects: each body is as long as its conversation."""
+
 LAYOUTS_HELD = 32
 """Number of last layouts of branches, with their versions, that are cached."""
 
@@ -65,6 +68,8 @@ class DeferredWork:
         self._given_up: set[Hashable] = set()
         self.is_late = False
         """Whether work waits for the database; a turn that begins before it is done would make it impossible."""
+        self.is_behind = False
+        """Whether the objects of a long observed request wait for those of other sessions."""
 
     @property
     def _state(self) -> Session:
@@ -78,16 +83,24 @@ class DeferredWork:
         """Keep the reading of a newly recorded request for its accounting."""
         self._reads[version] = read
 
-    async def do(self, append: Append) -> bool:
-        """Do all deferred work and record it with ``append``; return whether objects changed."""
+    async def do(self, append: Append, *, waits: bool = True) -> bool:
+        """Do all deferred work and record it with ``append``; return whether objects changed. Unless it ``waits``, it
+        leaves the objects of long observed requests while another session's are made.
+        """
         changed = self.is_late = False
-        for branch in [each for each in self._state.branches.values() if is_pending(each, self._state.memory)]:
+        pending = [each for each in self._state.branches.values() if is_pending(each, self._state.memory)]
+        leaves = not waits and is_behind()
+        left = [each for each in pending if leaves and each.mode is Mode.OBSERVE and self._is_much(each)]
+        for branch in (each for each in pending if each not in left):
             work = "objects", branch.name, branch.turns
             changed |= await self._try_once(work, lambda: self._remember(branch, append))  # noqa: B023
         changed |= await self._texts.apply_tags(append)
-        for address, exchange in self._list_ended():
-            await self._try_once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
-        self._drop_unneeded_reads()
+        if not left or len(self._reads) >= READS_HELD:
+            for address, exchange in self._list_ended():
+                account = partial(self._account, address, exchange, append)
+                await self._try_once(("account", address), account)
+            self._drop_unneeded_reads()
+        self.is_behind = bool(left)  # only now: a message that arrives may end all this early
         return changed
 
     def _drop_unneeded_reads(self) -> None:
@@ -142,12 +155,15 @@ class DeferredWork:
             command = self._command(branch, read)
             return () if command is None else remember(command, self._state)
 
-        new = len(read.raw) - self._seen.get(branch.name, 0)
-        self._seen[branch.name] = len(read.raw)
+        events = await run_in_thread(decide, in_thread=self._is_much(branch), deferred=branch.mode is Mode.OBSERVE)
+        self._seen[branch.name] = branch.body.length
+        return events
+
+    def _is_much(self, branch: Branch) -> bool:
+        """Whether a thread makes its objects: a long history that is new to us takes seconds."""
         many = len(self._state.memory.view_of(branch.name).objects) >= MANY
-        # A long history that is new to us takes seconds; a thread keeps other sessions running.
-        much = MUCH if branch.mode is Mode.OBSERVE else LARGE
-        return await run_in_thread(decide, in_thread=many or new >= much)
+        new = branch.body.length - self._seen.get(branch.name, 0)
+        return many or new >= (MUCH if branch.mode is Mode.OBSERVE else LARGE)
 
     def _command(self, branch: Branch, read: Transcript) -> Remember | None:
         assert branch.began is not None

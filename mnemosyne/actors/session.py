@@ -195,9 +195,11 @@ class SessionActor:
                 ending = STOPPED
                 while True:
                     asked = await self._next_before_record()
-                    await self._do_deferred_work()
+                    await self._do_deferred_work(waits=False)
+                    if asked is None and self._deferred.is_behind:
+                        asked = await self.mailbox.next_before(self._do_deferred_work)
                     asked = asked or await self.mailbox.next()
-                    if self._deferred.is_late and isinstance(asked.message, Begin):
+                    if self._needs_deferred_work(asked.message):
                         await self._do_deferred_work()
                     await self._handle(asked)
         except MnemosyneError as error:
@@ -228,8 +230,14 @@ class SessionActor:
             return None
         return await self.mailbox.next_before(lambda: _wait_for_outcome(last))
 
-    async def _do_deferred_work(self) -> None:
-        await self._deferred.do(self._append_deferred)
+    def _needs_deferred_work(self, message: Message) -> bool:
+        """Whether deferred work has to be done before a message. A turn does not wait for objects of other sessions."""
+        if isinstance(message, Begin):
+            return self._deferred.is_late
+        return self._deferred.is_behind and not isinstance(message, Finish | Interrupt)
+
+    async def _do_deferred_work(self, *, waits: bool = True) -> None:
+        await self._deferred.do(self._append_deferred, waits=waits)
         if self._orders is not None and self._last is not None:
             self._orders.note_leaving(self.rounds.list_leaving(), self._last)
 
@@ -619,8 +627,10 @@ class SessionActor:
 
     # Appending
 
-    async def _append_deferred(self, events: Sequence[Event], command: str, contents: Contents) -> Ticket:
-        return await self._append_all(((tuple(events), command),), self._correlation, contents, may_wait=True)
+    async def _append_deferred(self, events: Sequence[Event], command: str, contents: Contents) -> None:
+        # A message that arrives ends only the wait for a thread.
+        with trio.CancelScope(shield=not self._scope.cancel_called):
+            await self._append_all(((tuple(events), command),), self._correlation, contents, may_wait=True)
 
     async def _append(
         self, events: tuple[Event, ...], command: str, correlation_id: str, contents: Contents = ()

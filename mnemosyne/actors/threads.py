@@ -1,6 +1,7 @@
 """Work on content in threads where it is slow: while one session's request is parsed, others are served.
 
-Such work is pure, so it is abandoned when its caller is cancelled.
+Such work is pure, so it is abandoned when its caller is cancelled. Few threads work at once: they share one
+interpreter, and each switch between them costs processor time.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -20,12 +21,35 @@ takes 20 µs.
 HUGE = 1 << 20
 """Size in bytes above which even work that is fast for most bodies is done in a thread."""
 
+READING, DEFERRED = 4, 1
+"""How many threads do work that a request waits for, and work that none waits for. One of the former may have a huge
+body.
+"""
+
+_Limiters = tuple[trio.CapacityLimiter, trio.CapacityLimiter]
+
+_limiters: trio.lowlevel.RunVar[_Limiters | None] = trio.lowlevel.RunVar("limiters", None)
+
 Made = TypeVar("Made")
 
 
-async def run_in_thread(work: Callable[[], Made], *, in_thread: bool) -> Made:
-    """The result of the work. Without a thread, no other task runs in between."""
-    return await trio.to_thread.run_sync(work, abandon_on_cancel=True) if in_thread else work()
+async def run_in_thread(work: Callable[[], Made], *, in_thread: bool, deferred: bool = False) -> Made:
+    """The result of the work. Without a thread, no other task runs in between. ``deferred``: no request waits for it;
+    it is not abandoned once it has begun.
+    """
+    limiter = _find_limiters()[deferred]
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=not deferred, limiter=limiter) if in_thread else work()
+
+
+def is_behind() -> bool:
+    """Whether deferred work has to wait for a thread."""
+    return not _find_limiters()[True].available_tokens
+
+
+def _find_limiters() -> _Limiters:
+    limiters = _limiters.get() or (trio.CapacityLimiter(READING), trio.CapacityLimiter(DEFERRED))
+    _limiters.set(limiters)
+    return limiters
 
 
 async def read_in_thread(

@@ -1,7 +1,9 @@
 """The real actor enters every billed turn into the ledger, without delaying any turn."""
 
 import json
+import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,8 +14,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish
 from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.threads import run_in_thread
 from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.objects.events import TurnAssessed
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event, TurnInterrupted
@@ -288,3 +292,19 @@ async def test_managing_stops_when_the_provider_bills_against_its_rules(
     assert [record.levelname for record in caplog.records if "should no longer be managed" in record.message] == [
         "WARNING"
     ]
+
+
+async def test_turns_go_on_while_objects_of_another_session_are_made(log: StoppableLog) -> None:
+    """Also for a request that is sent again: the objects of its turn are made later."""
+    words, other_is_done = "words and more of them " * 4_000, threading.Event()
+    async with trio.open_nursery() as nursery, open_actor(log) as teller:
+        nursery.start_soon(partial(run_in_thread, other_is_done.wait, in_thread=True, deferred=True))
+        await wait_all_tasks_blocked()
+        for _ in range(2):
+            await teller.tell(answered(await teller.begin(words), USAGE))
+        assert not [event for event in await events_of(log) if isinstance(event, TurnAssessed)]
+        other_is_done.set()
+        await complete_deferred(teller)
+    events = await events_of(log)
+    assert [(event.turn, event.content[0] > 0) for event in events if isinstance(event, TurnAssessed)] == [(1, True)]
+    assert [event.attempt for event in accounted(events)] == [1, 2]

@@ -55,9 +55,9 @@ class Killer:
 async def killing(is_lost_at: Callable[[Point], bool]) -> AsyncIterator[Killer]:
     killer, do_owed = Killer(is_lost_at), SessionActor._do_deferred_work
 
-    async def with_points(actor: SessionActor) -> None:
+    async def with_points(actor: SessionActor, **options: bool) -> None:
         await killer.point(actor)
-        await do_owed(actor)
+        await do_owed(actor, **options)
         await killer.point(actor)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -42,7 +42,7 @@ from mnemosyne.domain.objects.pressure import ZONES, usable_tokens, zone
 from mnemosyne.domain.segmentation import episodes
 from mnemosyne.domain.segmentation.paths import normal
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
-from mnemosyne.domain.session.events import BranchKind, ToolUse, TurnBegan, TurnRelation
+from mnemosyne.domain.session.events import BranchKind, ToolUse, TurnBegan
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
@@ -87,18 +87,16 @@ def is_pending(branch: Branch, memory: Memory) -> bool:
     began = branch.began
     if began is None or branch.kind in _NO_MEMORY or began.opaque is not None or not branch.chains:
         return False
-    fresh = began.turn == branch.turns and began.relation is not TurnRelation.REPEATS
-    return fresh and memory.view_of(branch.name).measure.turn < began.turn
+    return memory.view_of(branch.name).measure.turn < began.turn == branch.turns
 
 
 def remember_of(
     began: TurnBegan, read: Transcript, branch: Branch, shown: BranchView, head: Features, window: int
 ) -> Remember | None:
-    """Return the command for a request that has begun; None for a side call, a request for a summary, a repeated turn,
-    or a body that was not read as a conversation.
+    """Return the command for a request that has begun; None for a side call, a request for a summary, an earlier turn
+    again, or a body that was not read as a conversation.
     """
-    repeated = began.turn < branch.turns or began.relation is TurnRelation.REPEATS
-    if branch.kind in _NO_MEMORY or repeated or not read.messages:
+    if branch.kind in _NO_MEMORY or began.turn < branch.turns or not read.messages:
         return None
     first = min(shown.known.open, len(read.messages))
     messages = [_read_message(read, index, branch) for index in range(first, len(read.messages))]

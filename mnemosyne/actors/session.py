@@ -426,7 +426,9 @@ class SessionActor:
         mode = rounds.mode_without_us(opening, opening.settings) if was_sent else None
         modes = decide(mode, opening.session) if mode is not None else ()
         noted = _inputs_of(message.outgoing, waits=opening.branch.late)
-        more = (*self._record_inputs(opening, noted), *modes, *fallback_events)
+        is_asked = noted != InputsSoFar() or rounds.stands_on_settings(opening)  # else only for the client's own bytes
+        inputs = self._record_inputs(opening, noted) if is_asked else ()
+        more = (*inputs, *modes, *fallback_events)
         ticket = await self._append_all(
             ((opening.events, BeginTurn.__name__), (more, Begin.__name__)),
             request.correlation_id,
@@ -451,9 +453,7 @@ class SessionActor:
         return await self._begin_planned(message, reading, opening, planned)
 
     def _record_inputs(self, opening: Opening, noted: InputsSoFar) -> tuple[Event, ...]:
-        """The decision inputs to record for an upstream request; none if only the client's own bytes were asked for."""
-        if noted == InputsSoFar() and not rounds.stands_on_settings(opening):
-            return ()
+        """The decision inputs to record for an upstream request."""
         began, before = opening.began, opening.session.taken
         tariff = rounds.tariff_of(opening, opening.settings).name
         settings = attrs.evolve(

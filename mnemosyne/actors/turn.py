@@ -62,7 +62,7 @@ from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window import rounds
-from mnemosyne.domain.window.refusals import Refusal
+from mnemosyne.domain.window.refusals import Refusal, refusal_of
 from mnemosyne.domain.window.request_settings import choose
 from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import echoed_keys
@@ -330,6 +330,23 @@ class Turn:
                 if plan.ticket is not None:
                     return await self._accept_plan(plan, asking)
         return self._replace_alone(kind, refusal, last)
+
+    async def try_again(self, refusal: Reply, status: int) -> "Turn | None":
+        """Another attempt at this turn, without thinking that the provider refused: a proxy with another database may
+        have sent the prompt for which it was signed. None for another refusal, or if there is no thinking to drop.
+        """
+        kind = refusal_of(refusal.body, b"[]", self._request.dialect, status=status)
+        if kind is not Refusal.THINKING or isinstance(self._outgoing, Fallback):
+            return None
+        request = attrs.evolve(self._request, at=self._opener.now(), correlation_id=self._opener.new_id())
+        again = Turn(self._opener, request, self._finder, self._lease)
+        try:
+            again._identified = await self.identity()
+            again._settle(await again._prepare_fallback(None, rounds.THINKING_REFUSED))
+        except Exception:
+            log.exception("refused thinking cannot be dropped")
+            return None
+        return again if isinstance(again._outgoing, Fallback) else None
 
     def _replace_alone(self, kind: Refusal, refusal: Reply, last: Proposal) -> bytes | None:
         """The same without the session's actor, which does not know the refused request: another process had written to

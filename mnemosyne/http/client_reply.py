@@ -168,6 +168,12 @@ class ClientReply:
             with trio.CancelScope(shield=True):
                 await safely(end())
 
+    async def retry(self, turn: TurnLog, head: ReplyHead, refusal: Reply) -> None:
+        """Continue with another attempt at the turn, and record that the provider refused the last one."""
+        refused, self.turn = self.turn, turn
+        with trio.CancelScope(shield=True):
+            await safely(refused.note_finished(head, refusal))
+
     async def record_unfinished(self, failure: MnemosyneError | None) -> None:
         """Record that the reply is incomplete, unless its end is recorded already."""
         reply = self._so_far() if not self._recorded else None

@@ -7,12 +7,13 @@ import attrs
 import trio
 
 from mnemosyne.domain.wire.dialect import Dialect
-from mnemosyne.domain.wire.exchange import Upstream, UpstreamRequest
+from mnemosyne.domain.wire.exchange import ReplyHead, Upstream, UpstreamRequest
+from mnemosyne.domain.wire.reply import describe, json_object
 from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut, release_frames
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.headers import request_with
 from mnemosyne.http.reply_copy import pass_on, reading_of
-from mnemosyne.http.reply_rounds import SplicedRounds
+from mnemosyne.http.reply_rounds import SplicedRounds, chain, decode, read_error
 from mnemosyne.http.turn_log import TurnLog, safely
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,6 @@ class Relay:
         self.client = ClientReply(turn, progress)
         self._upstream = upstream
         self._request = request
-        self._turn = turn
         self._dialect = dialect
         self._progress = progress
 
@@ -61,7 +61,7 @@ class Relay:
             self._progress.running -= 1
 
     async def _fetch(self) -> None:
-        prepared = await self._turn.prepare()
+        prepared = await self.client.turn.prepare()
         if prepared.hidden and prepared.body is not None:
             await SplicedRounds(
                 self._upstream,
@@ -75,13 +75,26 @@ class Relay:
             await self._pass_on(self._request if prepared.body is None else request_with(self._request, prepared.body))
 
     async def _pass_on(self, request: UpstreamRequest) -> None:
-        """Pass the provider's bytes through unchanged."""
-        async with self._upstream.exchange(request, self._turn.note_sent) as exchange:
-            if self._instead is None or exchange.head.status < 400 or exchange.head.status == 429:
-                await safely(self._turn.note_begun())
+        """Pass the provider's bytes through unchanged, unless another request replaces a refused one."""
+        async with self._upstream.exchange(request, self.client.turn.note_sent) as exchange:
+            head = exchange.head
+            if self._instead is None or head.status < 400 or head.status == 429:
+                await safely(self.client.turn.note_begun())
                 async with aclosing(exchange.chunks()) as chunks:
-                    await pass_on(chunks, reading_of(exchange.head, self._dialect), exchange.head, self.client)
-                return
-        log.warning("a request got HTTP %d; the client's own is sent", exchange.head.status)
+                    begun, cut = await read_error(chunks) if head.status == 400 else ([], None)
+                    if not (begun and await self._may_retry(decode(head, begun), head)):
+                        async with aclosing(chain(begun, chunks, cut) if begun or cut else chunks) as passed:
+                            await pass_on(passed, reading_of(head, self._dialect), head, self.client)
+                        return
+                self._instead = request_with(self._request, (await self.client.turn.prepare()).body or b"")
+        log.warning("a request got HTTP %d; another is sent in its place", head.status)
         own, self._instead = self._instead, None
         await self._pass_on(own)
+
+    async def _may_retry(self, error: bytes, head: ReplyHead) -> bool:
+        """Begin another attempt at a turn whose request got this error, if there is one."""
+        reply = describe(json_object(error), error, complete=True)
+        again = await self.client.turn.try_again(reply, head.status)
+        if again is not None:
+            await self.client.retry(again, head, reply)
+        return again is not None

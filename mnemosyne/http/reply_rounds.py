@@ -7,7 +7,7 @@ broken connection, as from the provider itself.
 import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 import attrs
 import trio
@@ -260,7 +260,7 @@ class SplicedRounds:
         """Pass a reply that cannot be decoded to the client unchanged, starting with the bytes already received."""
         log.warning("a reply that cannot be decoded is forwarded unread")
         self._is_unread = True
-        await pass_on(_chain(self._undecoded, chunks), unread(self._dialect), head, self._client)
+        await pass_on(chain(self._undecoded, chunks), unread(self._dialect), head, self._client)
 
     def _again_after_event(self) -> TryAgain | None:
         if not self._rewriting.failed:
@@ -322,7 +322,8 @@ class SplicedRounds:
             async with aclosing(exchange.chunks()) as chunks:
                 await self._pass_unread(chunks, exchange.head)
             return None
-        error = decode(exchange.head, await _read_error(exchange))
+        async with aclosing(exchange.chunks()) as chunks:
+            error = decode(exchange.head, (await read_error(chunks))[0])
         reply = describe(json_object(error), error, complete=True)
         if self._number == 0:
             body = await self._turn.replace_refused(reply, status)
@@ -401,9 +402,14 @@ def decode(head: ReplyHead, chunks: list[bytes]) -> bytes:
     return bytes(body)
 
 
-async def _chain(begun: Iterable[bytes], chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def chain(
+    begun: Iterable[bytes], chunks: AsyncIterator[bytes], cut: ReplyCut | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Yield the bytes already received, then the rest; ``cut`` is raised in place of the rest."""
     for chunk in begun:
         yield chunk
+    if cut is not None:
+        raise cut
     async for chunk in chunks:
         yield chunk
 
@@ -416,15 +422,16 @@ def _error_head(status: int) -> ReplyHead:
     return ReplyHead(status, ((b"content-type", b"application/json"),))
 
 
-async def _read_error(reply: UpstreamReply) -> list[bytes]:
-    """Read an error's body up to ``LARGEST_ERROR`` bytes; a broken connection ends it."""
+async def read_error(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], ReplyCut | None]:
+    """Read an error's body up to ``LARGEST_ERROR`` bytes or a broken connection, which is returned too."""
     read: list[bytes] = []
     size = 0
-    async with aclosing(reply.chunks()) as chunks:
-        with suppress(ReplyCut):
-            async for chunk in chunks:
-                read.append(chunk)
-                size += len(chunk)
-                if size > LARGEST_ERROR:
-                    break
-    return read
+    try:
+        async for chunk in chunks:
+            read.append(chunk)
+            size += len(chunk)
+            if size > LARGEST_ERROR:
+                break
+    except ReplyCut as cut:
+        return read, cut
+    return read, None

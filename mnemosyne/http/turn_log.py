@@ -58,6 +58,12 @@ class TurnLog(Protocol):
         """Return a replacement for a first request refused with this status, if the proxy may be the reason."""
         return None
 
+    async def try_again(self, refusal: Reply, status: int) -> "TurnLog | None":
+        """Return another attempt at a turn whose only request was refused with this status, if its client is not the
+        reason; the caller records the end of this one.
+        """
+        return None
+
     async def note_begun(self) -> None:
         """Note that the reply begins, before any of it is sent to the client."""
         return

@@ -385,7 +385,7 @@ class _Judge:
 
     async def _fallback(self, version: int, why: str, read: Transcript) -> Fallback:
         """The request sent without the actor: composed again if the proxy composed it, else as recorded."""
-        body = rounds.without_thinking(read) if why in (rounds.NO_ANSWER, rounds.NO_ROOM) else None
+        body = rounds.without_thinking(read) if why in rounds.WITHOUT_THINKING else None
         return Fallback(await self._body(version) if body is None else body, why)
 
     async def _body(self, version: int) -> bytes:

@@ -16,9 +16,10 @@ import trio
 
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan
+from mnemosyne.domain.session.events import BranchKind, BranchOpened, TurnBegan, TurnFinished
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.tools.memory_tools import NAMES
+from mnemosyne.domain.window.rounds import THINKING_REFUSED
 from mnemosyne.replay.deciding import review
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, events_of
@@ -40,7 +41,7 @@ from tests.http.managing import (
     text,
     think,
 )
-from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads, results_of
+from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, explore, read, reads, results_of
 from tests.http.test_managed import LOOP
 from tests.http.test_switching import MODE, broken_rules
 from tests.plain.archive import MemoryArchive
@@ -175,6 +176,66 @@ async def test_history_of_unknown_origin_is_sent_without_thinking_and_looked_up_
         assert_nothing_of_ours(other)
 
 
+@pytest.mark.parametrize(
+    ("server", "in_loop"),
+    [(Mode.MANAGE, True), (Mode.OBSERVE, False), *rarely([(Mode.MANAGE, False), (Mode.OBSERVE, True)])],
+)
+async def test_session_that_another_database_managed_continues_without_its_thinking(
+    server: Mode, in_loop: bool
+) -> None:
+    async with open_standin({}) as standin:
+        async with open_stage(standin=standin, window=SMALL) as stage:
+            client = client_of(stage)
+            message = await explore(client, stage, 12)
+            assert len(await epochs_of(stage)) > 0
+            answer(stage, [think(), recall()], [think(), read("/src/last.py")])
+            message = await client.turn(*results_of(message))
+            if not in_loop:
+                answer(stage, [think(), text("It is there.")])
+                message = await client.turn(*results_of(message))
+        log, before = StoppableLog(), len(standin.messages)
+        async with open_stage(standin=standin, log=log, mode=server) as stage:
+            client.url = stage.url
+            answer(stage, [], *[[think(), read(f"/src/again_{number}.py")] for number in range(3)])
+            for _ in range(3):
+                message = await client.turn(*(results_of(message) or [text("And the other?")]))
+                assert "error" not in message, message
+            assert [each.status for each in standin.messages[before:]] == [400, 200, 200, 200]
+            assert_prefixes(stage.upstream[before + 1 :])
+            assert (await stage.modes())[-1].why == THINKING_REFUSED
+            ended = [event.status for event in await stage.events() if isinstance(event, TurnFinished)]
+            assert ended == [400, 200, 200, 200]
+            again = await review(MemoryArchive(log), str(await stage.stream()))
+            assert (again.differences, again.skipped) == ([], [])
+
+
+@pytest.mark.parametrize("server", [Mode.MANAGE, *rarely([Mode.OBSERVE])])
+async def test_client_that_alternates_between_databases_gets_no_refused_thinking(server: Mode) -> None:
+    async with (
+        open_standin({"rules": [LOOP]}) as standin,
+        open_stage(standin=standin) as one,
+        open_stage(standin=standin, mode=server) as two,
+    ):
+        client = Client(one.url)
+        for number in range(4):
+            client.url = (one, two)[number % 2].url
+            message = await client.work(f"Where is it, {number}?")
+            assert message["content"][-1] == text("It is there.")
+        for stage in (one, two):
+            again = await review(MemoryArchive(stage.log), str(await stage.stream()))
+            assert (again.differences, again.skipped) == ([], [])
+
+
+async def test_request_that_is_refused_without_thinking_is_not_sent_again() -> None:
+    async with open_stage(SHORT, mode=Mode.OBSERVE) as stage:
+        client = Client(stage.url)
+        await client.work("Where is it?")
+        words = "The block is bound to a different conversation."
+        stage.standin.script = script({"reply": {"failure": {"status": 400, "message": words}}})
+        assert (await client.turn(text("And the other?")))["error"]["message"] == words
+        assert [each.status for each in stage.standin.messages] == [200, 400, 400]
+
+
 async def _never(*_: object) -> None:
     await trio.sleep_forever()
 
@@ -211,7 +272,8 @@ async def test_session_with_the_same_first_words_is_not_a_fork() -> None:
         third = fork(other, "third")
         third.history[1]["content"] = [text("Perhaps.")]
         await third.work("And now?")
-        assert stage.standin.messages[-1].body == third.bodies[-1]
+        *_, own, again = stage.standin.messages
+        assert (own.body, own.status, again.status) == (third.bodies[-1], 400, 200)  # its thinking is of the other
         assert len(await stage.log.streams()) == 3
 
 

@@ -349,6 +349,24 @@ async def test_refused_reasoning_is_removed_once() -> None:
         await stage.check()
 
 
+@pytest.mark.parametrize("server", [Mode.MANAGE, *rarely([Mode.OBSERVE])])
+@RESPONSES
+async def test_session_that_another_database_managed_continues_without_its_reasoning(
+    make: type[Talk], server: Mode
+) -> None:
+    talk, refused = make(), [400] if make is ResponsesTalk else []
+    async with open_standin({"rules": [LOOP]}) as standin:
+        async with open_stage(standin=standin) as stage:
+            talk.url = stage.url
+            await talk.work("Where is it?")
+        before = len(standin.messages)
+        async with open_stage(standin=standin, mode=server) as stage:
+            talk.url = stage.url
+            for number in range(2):
+                assert await talk.work(f"And where is the other, {number}?") == "It is there."
+            assert [each.status for each in standin.messages[before:] if each.status != 200] == refused
+
+
 async def test_reasoning_of_another_issuer_is_not_sent() -> None:
     """As when a client continues with another provider, which could not read it and would refuse it."""
     async with open_stage(LOOP) as stage:

@@ -43,6 +43,9 @@ UNTIL_EVICTED = "the memory tools join with the first content that is evicted"
 TOO_SMALL = "the memory tools would be too large a part of it, so they wait until it has grown"
 NO_ANSWER = "its session did not answer in time"
 NO_ROOM = "there was no memory to read it beside the other requests"
+THINKING_REFUSED = "the provider refused its thinking, which was signed for another prompt"
+WITHOUT_THINKING = (NO_ANSWER, NO_ROOM, THINKING_REFUSED)
+"""The reasons for sending the client's own request without thinking."""
 
 RESERVE = 10
 """This fraction of a model's window stays free when the client's own history is sent: its size is only estimated, and

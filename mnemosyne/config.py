@@ -589,7 +589,7 @@ def _check(config: Config) -> None:
             "the server runs its code. `mnemosyne config set policy MODULE:NAME` writes it there."
         )
     if config.shards and config.dsn is None:
-        raise BadConfiguration("shards: the embedded database cannot be the first of several. Set dsn, too.")
+        raise BadConfiguration("shards: the embedded database cannot be the first of several. Set dsn too.")
     if config.dsn is None and config.processes > MOST_EMBEDDED:
         raise BadConfiguration(
             f"processes = {config.processes}: the embedded database takes {MOST_EMBEDDED} at most. Set dsn for more."

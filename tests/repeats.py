@@ -1,9 +1,9 @@
 """Tests that repeat others: `python -m tests.repeats` measures them and writes `repeats.txt`. `make test` leaves them
 out, `make ci` runs them.
 
-A test of `LEAST` seconds or more is a repeat if each branch of the product that it takes is taken by a test that is no
-repeat. Never repeats are: laws that are tried on many examples; the tests of `KEPT`, of which two may take the same
-branches and show different rules; and tests that mostly read sources or start processes, whose branches are not seen.
+A test of `LEAST` seconds or more is a repeat if each branch of the product that it covers is covered by a test that is
+not a repeat. Never repeats are property tests; the tests of `KEPT`, of which two may cover the same branches and show
+different rules; and tests that mostly read sources or start processes, whose branches are not measured.
 """
 
 import json
@@ -33,7 +33,7 @@ KEPT = (
     "tests/http/test_session_knowledge.py",
     "tests/projections/test_golden_logs.py",
 )
-"""What is never lost, what nobody else may read, what bad input does, and that earlier logs stay readable."""
+"""Tests of durability, isolation of tenants, bad input and earlier logs."""
 
 LEAST = 0.15
 """Seconds of a repeat; to leave out a shorter one would save nothing."""

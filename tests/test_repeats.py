@@ -15,9 +15,7 @@ BRANCHES = st.dictionaries(
 
 
 @given(BRANCHES, st.integers(0, 3))
-def test_every_branch_of_a_repeat_is_taken_by_another_test_that_is_none(
-    branches: dict[str, set[int]], short: int
-) -> None:
+def test_every_branch_of_a_repeat_is_covered_by_a_test_that_stays(branches: dict[str, set[int]], short: int) -> None:
     seconds = {test: LEAST * (0.5 if at < short else 2) for at, test in enumerate(branches)}
     found = find_repeats(seconds, branches)
     kept = {branch for test, taken in branches.items() if test not in found for branch in taken}

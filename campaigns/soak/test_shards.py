@@ -1,4 +1,4 @@
-"""Two databases share the sessions, and the machine of one dies: the sessions of the other are not slower, and nothing
+"""Two databases share the sessions, and the machine of one dies: sessions of the other do not slow down, and nothing
 is lost. Two PostgreSQL servers, a real proxy with a process for each, a stand-in provider, real pauses.
 """
 

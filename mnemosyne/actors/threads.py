@@ -22,9 +22,7 @@ HUGE = 1 << 20
 """Size in bytes above which even work that is fast for most bodies is done in a thread."""
 
 READING, DEFERRED = 4, 1
-"""How many threads do work that a request waits for, and work that none waits for. One of the former may have a huge
-body.
-"""
+"""Number of threads for work that requests wait for, and for deferred work. One of the former may have a huge body."""
 
 _Limiters = tuple[trio.CapacityLimiter, trio.CapacityLimiter]
 

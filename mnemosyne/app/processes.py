@@ -65,7 +65,7 @@ ASK_SECONDS = 1.0
 """Maximum wait for the answer of a process."""
 
 HISTORY_SECONDS = 5.0
-"""Maximum wait for the answer whether a shard has a session with a history: elsewhere the provider may refuse it."""
+"""Maximum wait for shards to report whether they hold a request's history. Elsewhere its thinking may be refused."""
 
 LONGEST_FOLDER = 80
 """Bytes of the path of the sockets' folder; that of a socket has at most 107 on Linux and 103 on macOS."""
@@ -287,8 +287,8 @@ class Processes:
             each.new[name] = shard
 
     async def _ask_shards(self, session: str, history: History | None) -> dict[int, tuple[int | None, int]]:
-        """Return what each shard says of a session (``ServedProcess.find_place``), in order, without those that do not
-        answer in time.
+        """Return each shard's answer about a session (``ServedProcess.find_place``), in order; those that do not answer
+        in time are left out.
         """
         found: dict[int, tuple[int | None, int]] = {}
 

@@ -40,7 +40,7 @@ def rename(session: str, title: str, **options: Any) -> Mapping[str, Any]:
 
 @click.command()
 @session_argument
-@click.option("--undo", is_flag=True, help="Open it again.")
+@click.option("--undo", is_flag=True, help="Reopen the session.")
 @log_options()
 @prints(lambda answer: answer, _print)
 def close(session: str, undo: bool, **options: Any) -> Mapping[str, Any]:

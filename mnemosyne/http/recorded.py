@@ -93,7 +93,7 @@ def _rename(text: bytes, old: str, new: str) -> bytes:
 
 
 def _spell(path: str) -> list[bytes]:
-    """A path in JSON: as it is, and as a shell takes it without quotes; with other letters than ASCII, and escaped."""
+    """The spellings of a path in JSON: plain and shell-escaped, each with non-ASCII letters as such and as escapes."""
     escaped = re.sub(r"([^\w/.@%+=:,~-])", r"\\\1", path)
     return [
         os.fsencode(json.dumps(each, ensure_ascii=only_ascii)[1:-1])

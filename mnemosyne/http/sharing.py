@@ -41,7 +41,7 @@ HANG_SECONDS = 1.0
 """Maximum wait for a process to become ready to take over a connection."""
 
 UNNAMED = "\0"
-"""The beginning of what ``names_of`` returns for a session without a name."""
+"""The prefix of the name that ``names_of`` returns for a session without one."""
 
 _SIGN = b"."
 """The byte of each message: ready, here is the connection, taken over."""

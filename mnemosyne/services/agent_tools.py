@@ -119,12 +119,12 @@ TOOLS: tuple[AgentTool, ...] = (
     ),
     AgentTool(
         name="memory_restore",
-        summary="Show an object of a session as it was read or said: whole, or a range of it.",
+        summary="Show the original text of a session's object, in full or a range.",
         properties={
             "object": {"type": "string", "description": "The id of the object."},
             "session": _SESSION,
             "first": {"type": "integer", "minimum": 1, "description": "The first character; by default 1."},
-            "characters": {"type": "integer", "minimum": 1, "description": "How many characters; by default all."},
+            "characters": {"type": "integer", "minimum": 1, "description": "Number of characters; by default all."},
         },
         required=("object",),
     ),

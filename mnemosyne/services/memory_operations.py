@@ -533,7 +533,7 @@ async def _take_out(call: ApiCall) -> Any:
         "grounding": {
             **_TEXT,
             "enum": ["", *GROUNDINGS],
-            "description": "How it may use what left its context, as in the settings; empty for the server's.",
+            "description": "How it may use evicted content, as in the settings; empty for the server's.",
         },
     },
     ("id",),

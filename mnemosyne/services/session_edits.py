@@ -1,4 +1,4 @@
-"""A person names a session, closes it, opens it again, or chooses its grounding."""
+"""A person names, closes or reopens a session, or chooses its grounding."""
 
 from uuid import UUID
 
@@ -40,7 +40,7 @@ async def edit(
 
 
 def describe_edit(closed: bool | None, grounding: str | None) -> str:
-    """What an edit did: it closed or opened the session, or chose a grounding; else it was for the name."""
+    """The effect of an edit: the session was closed or reopened, its grounding chosen, or else its name changed."""
     if grounding is not None:
         return f"grounding: {grounding or 'as the server'}"
     return {True: "closed", False: "opened", None: "renamed"}[closed]

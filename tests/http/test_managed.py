@@ -220,7 +220,7 @@ async def test_headers_choose_listed_settings_and_a_bad_one_is_recorded_and_neve
     assert second.refused == ("x-mnemosyne-policy: one of zones is needed", "x-mnemosyne-fidelity: not allowed")
 
 
-async def test_a_grounding_that_a_person_chooses_holds_from_the_next_turn_on() -> None:
+async def test_chosen_grounding_applies_from_the_next_turn() -> None:
     async with open_talk(YES, YES) as (stage, client):
         await client.turn(text("one"))
         archive, stamp = MemoryArchive(stage.log), WriteStamp(1_700_000_000_000_000, "w")

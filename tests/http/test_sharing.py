@@ -188,7 +188,7 @@ async def test_without_the_supervisor_a_process_answers_itself() -> None:
         await passed_on(Sharing(0, {}, find_owner, RelayProgress(), shards=2))
 
 
-async def test_of_several_databases_that_of_a_new_session_depends_on_its_history() -> None:
+async def test_database_of_a_new_session_depends_on_its_history() -> None:
     asked: list[str] = []
     share = sharing(Owner(b"a"), asked, shards=2)
     for _ in range(2):

@@ -55,7 +55,7 @@ class OpenAIHelper(EndpointHelper):
         listed = _members((await self._ask("GET", "/models", None)).get("data"))
         names = [str(model.get("id")) for model in listed]
         if names and self._model not in names:
-            raise HelperFailed(f"it lists {plain(', '.join(names), 200)}, and not the model {self._model}")
+            raise HelperFailed(f"it lists {plain(', '.join(names), 200)}, but not the model {self._model}")
 
     async def _ask(self, method: str, path: str, request: Json | None) -> Json:
         connected = False

@@ -54,7 +54,7 @@ async def join_shards(database: Database, events: PostgresEventLog, number: int,
     own = await database.run(_adopt, number)
     if own != number:
         raise DatabaseUnfit(
-            f"the database is number {own} of `dsn` and `shards`, and the settings have it as number {number}; "
+            f"the database is number {own} of `dsn` and `shards`, but the settings list it as number {number}; "
             "restore their order"
         )
     for dsn in others:

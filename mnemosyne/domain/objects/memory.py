@@ -135,7 +135,7 @@ class Memory:
             yield shown.own(self.objects[object_id]), shown.fidelity_of(object_id)
 
     def pins_of(self, object_id: str) -> Mapping[str, Pinned | None]:
-        """The pins of an object by the names of their branches; ``""`` stands for every branch, but those with None."""
+        """The pins of an object by branch name; ``""`` stands for every branch except those with None."""
         everywhere = self.objects[object_id].pin
         pins = {name: shown.pins[object_id] for name, shown in self.branches.items() if object_id in shown.pins}
         return pins if everywhere is None else {"": everywhere, **pins}

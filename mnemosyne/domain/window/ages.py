@@ -122,7 +122,7 @@ def _doublings(tokens: int) -> Fraction:
 
 
 class Quotable(Enum):
-    """What a later edit may quote, and plans."""
+    """Objects that later edits may quote, and plans."""
 
     WHOLE = "whole"
     """A file that was read whole."""
@@ -143,7 +143,7 @@ NEEDED_AGAIN: Mapping[Quotable, Fraction] = {
 
 
 def find_quotable(kind: ObjectKind, tags: Sequence[str]) -> Quotable | None:
-    """What an object is to later edits; None if none quotes it."""
+    """The kind of an object for later edits; None if no edit quotes it."""
     traits = KINDS[kind]
     if traits.is_conversation:
         return None

@@ -75,7 +75,7 @@ def find_place(request: Any, dialect: Dialect) -> Place:
 
 
 def find_last(request: Any, dialect: Dialect) -> bytes:
-    """A digest of the last element of a parsed request; the same for what may vary."""
+    """A digest of the last element of a parsed request, without the parts that may vary."""
     return sha256(_TEXTS.sub("…", json.dumps(_elements(request, dialect)[-1:])).encode()).digest()
 
 
@@ -138,7 +138,7 @@ def _align(recorded: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[int, t
 
 
 def _name(element: Any) -> str:
-    """What tells an element of a list from its neighbors: its role, kind and name, and the ids of calls."""
+    """The key that tells an element of a list from its neighbors: its role, kind and name, and the ids of calls."""
     if not isinstance(element, dict):
         return ""
     content, calls = (element.get(key) for key in ("content", "tool_calls"))

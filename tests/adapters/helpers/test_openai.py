@@ -71,5 +71,5 @@ async def test_a_model_missing_from_the_list_is_reported() -> None:
             if is_there:
                 await model.check()
             else:
-                with pytest.raises(HelperFailed, match="it lists other, and not the model claude-haiku-5-5"):
+                with pytest.raises(HelperFailed, match="it lists other, but not the model claude-haiku-5-5"):
                     await model.check()

@@ -1,4 +1,4 @@
-"""Databases that share the sessions: each knows where every session is, also what another one was told."""
+"""Databases that share the sessions: each knows the place of every session, even if another one placed it."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ async def test_a_session_stays_where_it_was_placed_first(dsn: str) -> None:
     database.close()
 
 
-async def test_databases_exchange_their_rows_and_adopt_sessions_of_the_time_before(
+async def test_databases_exchange_their_rows_and_adopt_earlier_sessions(
     tmp_path: Path, databases: LentDatabases
 ) -> None:
     with databases.lend() as one, databases.lend() as two:

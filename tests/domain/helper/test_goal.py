@@ -42,7 +42,7 @@ def test_a_goal_that_the_prompt_does_not_support_is_dropped(goal: str) -> None:
     assert (verdict.result["goal"], verdict.result["needed"]) == ("", ["abc2345"])
 
 
-def test_an_answer_of_which_nothing_remains_is_rejected() -> None:
+def test_answer_without_usable_content_is_rejected() -> None:
     """A small model repeats the fence of the data."""
     verdict = FIND_GOAL.task.read(INPUTS, answer(goal="12f18a17ac2d5d40f99fd433", needed=[""], unneeded=["zzz2345"]))
     assert isinstance(verdict, Rejected)

@@ -117,6 +117,10 @@ class NotFound(MnemosyneError):
     """No such session, branch or turn."""
 
 
+class Ambiguous(NotFound):
+    """Several sessions may be meant."""
+
+
 class FolderSilent(MnemosyneError):
     """A folder cannot be read in time."""
 

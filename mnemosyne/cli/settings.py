@@ -1,7 +1,7 @@
 """Settings as options of commands."""
 
 import os
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -12,7 +12,7 @@ from click.exceptions import Exit
 from mnemosyne.cli.group import RareOption, help_all_option
 from mnemosyne.cli.printing import say
 from mnemosyne.config import SETTINGS, Config, Setting, databases_of, load, models_path, plain
-from mnemosyne.errors import MnemosyneError, NotFound
+from mnemosyne.errors import Ambiguous, MnemosyneError, NotFound
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -36,28 +36,37 @@ def log_options(*more: str, of_first_shard: bool = False) -> Callable[[F], F]:
     add = _options(settings, more, "the options that locate the log")
 
     def decorate(command: F) -> F:
-        return add(command if of_first_shard else cast("F", _on_each_shard(command, {each.name for each in settings})))
+        return add(command if of_first_shard else cast("F", _on_each_shard(command)))
 
     return decorate
 
 
-def _on_each_shard(command: Callable[..., object], settings: Set[str]) -> Callable[..., object]:
-    """Run a command, of whose options ``settings`` are settings, on each shard until one has the session that it names.
-    A shard that fails is reported, and does not keep the command from the others.
+def _on_each_shard(command: Callable[..., object]) -> Callable[..., object]:
+    """Run a command on each shard, or on the one that has the session which it names. A shard that fails is reported,
+    and does not keep the command from the others.
     """
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> object:
-        config = read_settings({name: options[name] for name in (*settings, "config_file") if name in options})
+        config = read_settings(options)
         if options.get("dsn") is not None or not config.shards:
             return command(*arguments, **options)
-        absent: list[MnemosyneError] = []
+        session = options.get("session") or options.get("from_log")
+        if options.get("question", "") is None:
+            session = None  # `mnemosyne search QUESTION`
+        absent: list[NotFound] = []
+        holders: list[str] = []
         failed = False
         for dsn in databases_of(config):
+            there = {**options, "dsn": dsn}
             try:
-                command(*arguments, **{**options, "dsn": dsn})
-                if options.get("session") is not None:
-                    return None
+                if session is None:
+                    command(*arguments, **there)
+                else:
+                    _find_session(there, session)
+                    holders.append(dsn)
+            except Ambiguous:
+                raise
             except NotFound as error:
                 absent.append(error)
             except MnemosyneError as error:
@@ -65,11 +74,25 @@ def _on_each_shard(command: Callable[..., object], settings: Set[str]) -> Callab
                 say(f"{plain(dsn)}: {error}", err=True)
             except Exit as end:
                 failed = failed or end.exit_code != 0
+        if len(holders) > 1:
+            raise Ambiguous(
+                f"{session!r} matches sessions in {' and '.join(map(plain, holders))}. Give more of the id, or --dsn."
+            )
+        if holders:
+            return command(*arguments, **{**options, "dsn": holders[0]})
         if len(absent) == len(databases_of(config)):
             raise absent[0]
         return click.get_current_context().exit(1) if failed else None
 
     return run
+
+
+def _find_session(options: dict[str, Any], wanted: str) -> None:
+    """Raise NotFound unless the log has the one session that a person means."""
+    from mnemosyne.cli.log_access import log_of, with_log  # imported late, as the latter imports this module
+    from mnemosyne.services.sessions import find
+
+    with_log(log_of(options), lambda storage: find(storage, wanted))
 
 
 def _options(settings: Sequence[Setting], shown: Sequence[str], what: str) -> Callable[[F], F]:

@@ -35,7 +35,7 @@ from mnemosyne.domain.session.events import BranchOpened, Event
 from mnemosyne.domain.session.state import REMEMBERED, Session, evolve_objects
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
-from mnemosyne.errors import ContentForgotten, ContentMissing, NotFound, VersionConflict
+from mnemosyne.errors import Ambiguous, ContentForgotten, ContentMissing, NotFound, VersionConflict
 from mnemosyne.services import sessions
 from mnemosyne.services.sessions import Archive
 
@@ -86,7 +86,7 @@ async def find(archive: Archive, object_id: str, session: str | None) -> FoundOb
         raise NotFound(lookup.unknown(object_id, ids))
     if len(holders) > 1:
         names = ", ".join(str(stream) for stream, _ in holders)
-        raise NotFound(f"Several sessions have an object {object_id}: {names}. Name one with --session.")
+        raise Ambiguous(f"Several sessions have an object {object_id}: {names}. Name one with --session.")
     ((stream, events),) = holders
     state = fold(events)
     found = lookup.find_wanted(state.memory, object_id)

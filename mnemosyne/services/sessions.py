@@ -10,7 +10,7 @@ from mnemosyne.domain.ports import ContentStore, EventLog, Journal, Recorded
 from mnemosyne.domain.session.directory import Alias, Directory
 from mnemosyne.domain.session.events import Event, SessionForgotten, SessionStarted, TurnBegan
 from mnemosyne.domain.session.round_events import SessionTrashed
-from mnemosyne.errors import NotFound
+from mnemosyne.errors import Ambiguous, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ def only(found: Sequence[tuple[UUID, str]], wanted: str) -> UUID:
     if len(found) > 1:
         names = [f"{stream} ({external_id})" for stream, external_id in found[:_NAMED_AT_MOST]]
         more = f" and {len(found) - _NAMED_AT_MOST} more" if len(found) > _NAMED_AT_MOST else ""
-        raise NotFound(f"{wanted!r} matches {len(found)} sessions: {', '.join(names)}{more}. Give more of the id.")
+        raise Ambiguous(f"{wanted!r} matches {len(found)} sessions: {', '.join(names)}{more}. Give more of the id.")
     return found[0][0]
 
 

@@ -1,6 +1,7 @@
 """A command runs on each database that holds a part of the sessions."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -8,8 +9,14 @@ from click.testing import CliRunner
 
 from mnemosyne.cli.group import Commands
 from mnemosyne.cli.settings import log_options
-from mnemosyne.errors import LogUnavailable, NotFound
+from mnemosyne.errors import LogUnavailable
+from tests.cli.logs import GOLDEN, OBSERVED_LOG, put_golden
+from tests.cli.running import SESSION, run
+from tests.fixtures import LentDatabases
+from tests.golden.sessions import appends
 
+AWAY = "postgresql:///none?host=/nowhere"
+TWICE = str(appends(OBSERVED_LOG)[0].stream)
 DSNS = [f"postgresql://u:secret@db{number}/m" for number in range(3)]
 
 
@@ -19,14 +26,11 @@ def program() -> None:
 
 
 @program.command()
-@click.argument("session", required=False)
 @log_options()
-def look(session: str | None, dsn: str | None, **options: object) -> None:
-    """Print where a session is, or all that answer."""
+def look(dsn: str | None, **options: object) -> None:
+    """Print which databases answer."""
     assert dsn is not None
-    if session is not None and session not in dsn:
-        raise NotFound(f"There is no session {session!r}.")
-    if session is None and "db1" in dsn:
+    if "db1" in dsn:
         raise LogUnavailable("it does not answer")
     click.echo(dsn[-4:])
 
@@ -35,14 +39,28 @@ def look(session: str | None, dsn: str | None, **options: object) -> None:
     ("arguments", "code", "printed", "said"),
     [
         ([], 1, "b0/m\nb2/m\n", "postgresql://u:***@db1/m: it does not answer\n"),
-        (["db1"], 0, "b1/m\n", ""),
-        (["db7"], 1, "", "Error: There is no session 'db7'.\n"),
         (["--dsn", "postgresql://db9/m"], 0, "b9/m\n", ""),
     ],
 )
-def test_a_command_runs_on_each_database_until_it_finds_its_session(
+def test_a_command_runs_on_each_database(
     arguments: list[str], code: int, printed: str, said: str, tmp_path: Path
 ) -> None:
     variables = {"MNEMOSYNE_DSN": DSNS[0], "MNEMOSYNE_SHARDS": ";".join(DSNS[1:]), "HOME": str(tmp_path)}
     done = CliRunner(env=variables).invoke(program, ["look", *arguments])
     assert (done.exit_code, done.stdout, done.stderr) == (code, printed, said)
+
+
+def test_a_command_about_a_session_runs_only_where_that_is_the_only_one(databases: LentDatabases) -> None:
+    with databases.lend() as one, databases.lend() as two:
+        put_golden(one, OBSERVED_LOG)
+        put_golden(two, OBSERVED_LOG, GOLDEN)
+        environ: dict[str, Any] = {"MNEMOSYNE_DSN": one, "MNEMOSYNE_SHARDS": f"{two};{AWAY}"}
+        assert SESSION in run("timeline", SESSION[:8], "--json", **environ).stdout
+        environ["MNEMOSYNE_TENANT"] = "t"
+        assert "There is no session 'x'" in run("timeline", "x", "--dsn", one, code=1).stderr
+        refused = run("forget", TWICE, "--yes", code=1, **environ)
+        assert f"'{TWICE}' matches sessions in {one} and {two}" in refused.stderr
+        for each in (one, two):
+            assert run("verify", TWICE, "--dsn", each, "--tenant", "t").stdout.startswith("ok")
+        found = run("search", "parser", "--json", code=1, **environ).stdout
+        assert found.count('"results"') == 2, "a question alone is no session: all databases are searched"

@@ -43,9 +43,9 @@ class _Timed(SessionActor):
 
     seconds = 0.0
 
-    async def _do_deferred_work(self, *, waits: bool = True) -> None:
+    async def _do_deferred_work(self, *, waits: bool = True, is_needed: bool = False) -> None:
         start = time.perf_counter()
-        await super()._do_deferred_work(waits=waits)
+        await super()._do_deferred_work(waits=waits, is_needed=is_needed)
         self.seconds += time.perf_counter() - start
 
 

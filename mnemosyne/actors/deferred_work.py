@@ -48,7 +48,7 @@ HEADS_HELD = 6
 """Number of cached feature sets of a system prompt with its tools: a session's agents share a few."""
 
 READS_HELD = 4
-"""From this number of requests on, accounts no longer wait for objects: each body is as long as its conversation."""
+"""Number of requests from which accounts wait no longer for objects: each body is as long as its conversation."""
 
 LAYOUTS_HELD = 32
 """Number of last layouts of branches, with their versions, that are cached."""
@@ -83,24 +83,24 @@ class DeferredWork:
         """Keep the reading of a newly recorded request for its accounting."""
         self._reads[version] = read
 
-    async def do(self, append: Append, *, waits: bool = True) -> bool:
+    async def do(self, append: Append, *, waits: bool = True, is_needed: bool = False) -> bool:
         """Do all deferred work and record it with ``append``; return whether objects changed. Unless it ``waits``, it
-        leaves the objects of long observed requests while another session's are made.
+        leaves the objects of long observed requests while another session's are made. ``is_needed``: a caller waits.
         """
-        changed = self.is_late = False
-        pending = [each for each in self._state.branches.values() if is_pending(each, self._state.memory)]
-        leaves = not waits and is_behind()
-        left = [each for each in pending if leaves and each.mode is Mode.OBSERVE and self._is_much(each)]
-        for branch in (each for each in pending if each not in left):
+        changed = self.is_late = is_left = False
+        for branch in [each for each in self._state.branches.values() if is_pending(each, self._state.memory)]:
+            may_wait = branch.mode is Mode.OBSERVE and not is_needed
+            if may_wait and not waits and is_behind() and self._is_much(branch):
+                is_left = True
+                continue
             work = "objects", branch.name, branch.turns
-            changed |= await self._try_once(work, lambda: self._remember(branch, append))  # noqa: B023
+            changed |= await self._try_once(work, lambda: self._remember(branch, append, deferred=may_wait))  # noqa: B023
         changed |= await self._texts.apply_tags(append)
-        if not left or len(self._reads) >= READS_HELD:
+        if not is_left or len(self._reads) >= READS_HELD:
             for address, exchange in self._list_ended():
-                account = partial(self._account, address, exchange, append)
-                await self._try_once(("account", address), account)
+                await self._try_once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
             self._drop_unneeded_reads()
-        self.is_behind = bool(left)  # only now: a message that arrives may end all this early
+        self.is_behind = is_left  # not before: a message may end this
         return changed
 
     def _drop_unneeded_reads(self) -> None:
@@ -140,27 +140,27 @@ class DeferredWork:
 
     # Objects
 
-    async def _remember(self, branch: Branch, append: Append) -> bool:
+    async def _remember(self, branch: Branch, append: Append, *, deferred: bool) -> bool:
         """Make objects of the messages in the branch's last turn."""
-        events = await self.remember(branch)
+        events = await self.remember(branch, deferred=deferred)
         if events:
             await append(events, Remember.__name__, ())
         return bool(events)
 
-    async def remember(self, branch: Branch) -> tuple[Event, ...]:
-        """The events that make objects of a branch's last turn."""
+    async def remember(self, branch: Branch, *, deferred: bool = False) -> tuple[Event, ...]:
+        """The events that make objects of a branch's last turn; ``deferred`` as in ``run_in_thread``."""
         read = await self._loaded.bodies.last(branch)
 
         def decide() -> tuple[Event, ...]:
             command = self._command(branch, read)
             return () if command is None else remember(command, self._state)
 
-        events = await run_in_thread(decide, in_thread=self._is_much(branch), deferred=branch.mode is Mode.OBSERVE)
+        events = await run_in_thread(decide, in_thread=self._is_much(branch), deferred=deferred)
         self._seen[branch.name] = branch.body.length
         return events
 
     def _is_much(self, branch: Branch) -> bool:
-        """Whether a thread makes its objects: a long new history takes seconds."""
+        """Whether a thread makes its objects: a long history that is new to us takes seconds."""
         many = len(self._state.memory.view_of(branch.name).objects) >= MANY
         new = branch.body.length - self._seen.get(branch.name, 0)
         return many or new >= (MUCH if branch.mode is Mode.OBSERVE else LARGE)

@@ -196,11 +196,11 @@ class SessionActor:
                 while True:
                     asked = await self._next_before_record()
                     await self._do_deferred_work(waits=False)
-                    if asked is None and self._deferred.is_behind:
+                    if asked is None and self._deferred.is_behind and not self._deferred.is_late:
                         asked = await self.mailbox.next_before(self._do_deferred_work)
                     asked = asked or await self.mailbox.next()
                     if self._needs_deferred_work(asked.message):
-                        await self._do_deferred_work()
+                        await self._do_deferred_work(is_needed=True)
                     await self._handle(asked)
         except MnemosyneError as error:
             log.error("session %s cannot be read: %s", self.identity.stream, error)
@@ -236,8 +236,8 @@ class SessionActor:
             return self._deferred.is_late
         return self._deferred.is_behind and not isinstance(message, Finish | Interrupt)
 
-    async def _do_deferred_work(self, *, waits: bool = True) -> None:
-        await self._deferred.do(self._append_deferred, waits=waits)
+    async def _do_deferred_work(self, *, waits: bool = True, is_needed: bool = False) -> None:
+        await self._deferred.do(self._append_deferred, waits=waits, is_needed=is_needed)
         if self._orders is not None and self._last is not None:
             self._orders.note_leaving(self.rounds.list_leaving(), self._last)
 

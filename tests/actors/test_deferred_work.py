@@ -33,7 +33,7 @@ from tests.domain import recorded
 from tests.http.managing import Client, Json, look, model_says, open_stage, recall, text
 from tests.plain.log import PlainLog
 from tests.services.talking import talking
-from tests.waiting import until
+from tests.waiting import DEADLINE, until
 
 USAGE = {"input_tokens": 3, "output_tokens": 7, "cache_creation_input_tokens": 40, "cache_read_input_tokens": 0}
 
@@ -308,3 +308,17 @@ async def test_turns_go_on_while_objects_of_another_session_are_made(log: Stoppa
     events = await events_of(log)
     assert [(event.turn, event.content[0] > 0) for event in events if isinstance(event, TurnAssessed)] == [(1, True)]
     assert [event.attempt for event in accounted(events)] == [1, 2]
+
+
+async def test_who_needs_the_objects_of_a_session_does_not_wait_for_those_of_others(log: StoppableLog) -> None:
+    """A request that may be managed from now on would go out unplanned, and rewrite the provider's cache later."""
+    other_is_done = threading.Event()
+    async with trio.open_nursery() as nursery, open_actor(log) as teller:
+        nursery.start_soon(partial(run_in_thread, other_is_done.wait, in_thread=True, deferred=True))
+        await wait_all_tasks_blocked()
+        await teller.tell(answered(await teller.begin("words and more of them " * 4_000), USAGE))
+        with trio.move_on_after(DEADLINE) as waiting:
+            await complete_deferred(teller)
+        assessed = [event.turn for event in await events_of(log) if isinstance(event, TurnAssessed)]
+        other_is_done.set()
+    assert (assessed, waiting.cancelled_caught) == ([1], False)

@@ -266,7 +266,7 @@ class Processes:
             least = min(found or range(len(self.shards)), key=lambda each: (self.shards[each].sessions, each))
             likely = self._likely.get(session)
             likely = self._likely.put(session, least) if likely is None else likely
-            if history is None:
+            if history is None or not found:  # where no directory answers, none says that the session is new
                 return likely, False
             shared = {each: count for each, (_, count) in found.items() if count}
             shard = max(shared, key=shared.__getitem__, default=likely)

@@ -289,8 +289,10 @@ async def test_a_session_keeps_its_database_while_that_is_away_and_new_ones_go_t
         two.is_away = False
         await place(supervisor, "e")
     assert one.rows == two.rows == {"a": 0, "b": 1, "c": 0, "d": 0, "e": 1}, "the rows are added later"
-    one.is_away = True
+    one.is_away = two.is_away = True
     with supervising(one, two) as another:
+        assert await another.find_shard("b", "b", ("tenant", [])) == (0, False), "no directory says that it is new"
+        two.is_away = False
         assert [await place(another, each) for each in "abcd"] == [0, 1, 0, 0]
 
 

@@ -16,7 +16,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
 from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnRelation
 from mnemosyne.domain.session.redaction import redact
-from mnemosyne.domain.session.round_events import Mode, SessionEdited
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.reply import Reply
@@ -223,9 +223,9 @@ async def test_bodies_that_cannot_be_fetched_are_not_built_on(log: StoppableLog)
 
 async def test_actor_stops_after_a_conflicting_append(log: StoppableLog) -> None:
     async with open_actor(log) as stale:
-        await stale.begin("u1")
-        other = Envelope(SessionEdited(at=1, title="of another process"), "c")
-        await log.submit(Append(STREAM, stale.actor.state.version, (other,))).durable()
+        first = await stale.begin("u1")
+        async with open_actor(log) as other:
+            await other.tell(interrupt(first, None))  # nothing to account
         with pytest.raises(VersionConflict):
             await stale.begin("u1", "a1", "u2")
         # Its version matches the log's, but not its state: by chance the next append would fit.

@@ -468,7 +468,7 @@ class _Run:
         """Record evicted objects whose lines this request read again."""
         there = [each.item for each in self._visible]
         for each in self._sized.list_born(request.turn):
-            old = find_shown(each.item, there)
+            old = find_shown(each.item, reversed(there))
             if old is not None and old.id in self.list_shortened():
                 self._reuse = self._reuse.read(old.id)
 

@@ -105,7 +105,8 @@ class EvictionTurns:
         match event:
             case ObjectCreated():
                 shown = memory.view_of(event.branch)
-                old = find_shown(event, [memory.objects[each] for each in shown.objects]) if shown.fidelity else None
+                there = map(memory.objects.__getitem__, reversed(shown.objects))
+                old = find_shown(event, there) if shown.fidelity else None
                 if old is None or shown.fidelity_of(old.id) is Fidelity.FULL:
                     return self
                 return self._record(event.branch, self.find_record(event.branch).read(old.id))
@@ -200,11 +201,13 @@ def _changes(tags: Iterable[str]) -> bool:
 _Earlier = TypeVar("_Earlier", bound=Described)
 
 
-def find_shown(new: Described, there: Sequence[_Earlier]) -> _Earlier | None:
-    """The last object that showed lines of a file that ``new`` reads; None if it reads no file, or none did."""
+def find_shown(new: Described, there: Iterable[_Earlier]) -> _Earlier | None:
+    """The first of these objects that showed lines of a file that ``new`` reads; None if it reads no file, or none
+    did.
+    """
     if new.source_key is None or not new.places or not (KINDS[new.kind].is_file and "read" in new.tags):
         return None
-    return next((each for each in reversed(there) if each.places and _shows(each, new)), None)
+    return next((each for each in there if each.places and _shows(each, new)), None)
 
 
 def _shows(old: Described, new: Described) -> bool:

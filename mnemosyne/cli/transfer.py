@@ -275,6 +275,8 @@ def backup(file: Path, **options: Any) -> tuple[Path, BackupContents]:
         opened.flush()
         if is_new:  # neither a pipe nor a terminal
             os.fsync(opened.fileno())
+    if config.shards and options["dsn"] is None:
+        say(f"The other {plural(len(config.shards), 'database')} of `shards` are not in it: use --dsn.", err=True)
     return file, written
 
 

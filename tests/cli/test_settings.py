@@ -50,7 +50,9 @@ def test_a_command_runs_on_each_database(
     assert (done.exit_code, done.stdout, done.stderr) == (code, printed, said)
 
 
-def test_a_command_about_a_session_runs_only_where_that_is_the_only_one(databases: LentDatabases) -> None:
+def test_a_command_about_a_session_runs_only_where_that_is_the_only_one(
+    databases: LentDatabases, tmp_path: Path
+) -> None:
     with databases.lend() as one, databases.lend() as two:
         put_golden(one, OBSERVED_LOG)
         put_golden(two, OBSERVED_LOG, GOLDEN)
@@ -64,3 +66,5 @@ def test_a_command_about_a_session_runs_only_where_that_is_the_only_one(database
             assert run("verify", TWICE, "--dsn", each, "--tenant", "t").stdout.startswith("ok")
         found = run("search", "parser", "--json", code=1, **environ).stdout
         assert found.count('"results"') == 2, "a question alone is no session: all databases are searched"
+        saved = run("backup", str(tmp_path / "saved"), **environ).stderr
+        assert "The other 2 databases of `shards` are not in it" in saved

@@ -48,7 +48,7 @@ HEADS_HELD = 6
 """Number of cached feature sets of a system prompt with its tools: a session's agents share a few."""
 
 READS_HELD = 4
-"""Number of requests from which accounts wait no longer for objects: each body is as long as its conversation."""
+"""From this number of requests on, accounts no longer wait for objects: each body is as long as its conversation."""
 
 LAYOUTS_HELD = 32
 """Number of last layouts of branches, with their versions, that are cached."""
@@ -160,7 +160,7 @@ class DeferredWork:
         return events
 
     def _is_much(self, branch: Branch) -> bool:
-        """Whether a thread makes its objects: a long history that is new to us takes seconds."""
+        """Whether a thread makes its objects: a long new history takes seconds."""
         many = len(self._state.memory.view_of(branch.name).objects) >= MANY
         new = branch.body.length - self._seen.get(branch.name, 0)
         return many or new >= (MUCH if branch.mode is Mode.OBSERVE else LARGE)

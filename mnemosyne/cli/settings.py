@@ -1,7 +1,7 @@
 """Settings as options of commands."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -36,35 +36,35 @@ def log_options(*more: str, of_first_shard: bool = False) -> Callable[[F], F]:
     add = _options(settings, more, "the options that locate the log")
 
     def decorate(command: F) -> F:
-        return add(command if of_first_shard else cast("F", _on_each_shard(command)))
+        names = {"config_file", *(setting.name for setting in settings)}
+        return add(command if of_first_shard else cast("F", _on_each_shard(command, names)))
 
     return decorate
 
 
-def _on_each_shard(command: Callable[..., object]) -> Callable[..., object]:
-    """Run a command on each shard, or on the one that has the session which it names. A shard that fails is reported,
-    and does not keep the command from the others.
+def _on_each_shard(command: Callable[..., object], names: Set[str]) -> Callable[..., object]:
+    """Run a command, whose settings are the options ``names``, on each shard, or on the one that has the session which
+    it names. A shard that fails is reported, and does not keep the command from the others.
     """
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> object:
-        config = read_settings(options)
+        settings = {name: value for name, value in options.items() if name in names}
+        config = read_settings(settings)
         if options.get("dsn") is not None or not config.shards:
             return command(*arguments, **options)
         session = options.get("session") or options.get("from_log")
         if options.get("question", "") is None:
             session = None  # `mnemosyne search QUESTION`
         absent: list[NotFound] = []
-        holders: list[str] = []
+        holders: dict[str, bool] = {}
         failed = False
         for dsn in databases_of(config):
-            there = {**options, "dsn": dsn}
             try:
                 if session is None:
-                    command(*arguments, **there)
+                    command(*arguments, **{**options, "dsn": dsn})
                 else:
-                    _find_session(there, session)
-                    holders.append(dsn)
+                    holders[dsn] = _is_its_name({**settings, "dsn": dsn}, session)
             except Ambiguous:
                 raise
             except NotFound as error:
@@ -74,12 +74,13 @@ def _on_each_shard(command: Callable[..., object]) -> Callable[..., object]:
                 say(f"{plain(dsn)}: {error}", err=True)
             except Exit as end:
                 failed = failed or end.exit_code != 0
-        if len(holders) > 1:
+        found = [dsn for dsn, is_name in holders.items() if is_name] or [*holders]
+        if len(found) > 1:
             raise Ambiguous(
-                f"{session!r} matches sessions in {' and '.join(map(plain, holders))}. Give more of the id, or --dsn."
+                f"{session!r} matches sessions in {' and '.join(map(plain, found))}. Give more of the id, or --dsn."
             )
-        if holders:
-            return command(*arguments, **{**options, "dsn": holders[0]})
+        if found:
+            return command(*arguments, **{**options, "dsn": found[0]})
         if len(absent) == len(databases_of(config)):
             raise absent[0]
         return click.get_current_context().exit(1) if failed else None
@@ -87,12 +88,17 @@ def _on_each_shard(command: Callable[..., object]) -> Callable[..., object]:
     return run
 
 
-def _find_session(options: dict[str, Any], wanted: str) -> None:
-    """Raise NotFound unless the log has the one session that a person means."""
+def _is_its_name(options: dict[str, Any], wanted: str) -> bool:
+    """Whether it is the id or the client's name, and not only a beginning, of the one session in the log that a person
+    means. Raises NotFound.
+    """
     from mnemosyne.cli.log_access import log_of, with_log  # imported late, as the latter imports this module
+    from mnemosyne.domain.session.directory import stream_of
     from mnemosyne.services.sessions import find
 
-    with_log(log_of(options), lambda storage: find(storage, wanted))
+    config = log_of(options)
+    stream = with_log(config, lambda storage: find(storage, wanted))
+    return stream == stream_of(config.tenant, wanted) or str(stream) == wanted.lower()
 
 
 def _options(settings: Sequence[Setting], shown: Sequence[str], what: str) -> Callable[[F], F]:

@@ -12,7 +12,7 @@ import attrs
 from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import PREFERENCES, EntryKind, EntrySource, Scope
-from mnemosyne.domain.window.request_settings import GROUNDINGS
+from mnemosyne.domain.session.decision_inputs import GROUNDINGS
 from mnemosyne.errors import BadOption, NotFound
 from mnemosyne.services import pins, session_edits, trash
 from mnemosyne.services.knowledge import (
@@ -525,7 +525,7 @@ async def _take_out(call: ApiCall) -> Any:
     "PUT",
     "/sessions/{id}",
     "editSession",
-    "Name a session, close it until its next turn or open it, or choose its grounding.",
+    "Name a session, close or open it, or choose its grounding.",
     {
         "id": {"type": "string", "description": "The session."},
         "title": {**_TEXT, "description": "Its name in lists; empty for the automatic one."},
@@ -559,7 +559,7 @@ _OF_OBJECT = {
     "POST",
     "/objects/{id}/pin",
     "pinObject",
-    "Keep an object of a session from eviction, until it is unpinned or for some turns.",
+    "Protect an object from eviction until it is unpinned, or for some turns.",
     {**_OF_OBJECT, "turns": {"type": "integer", "minimum": 1, "description": "For how many turns."}},
     ("id",),
 )

@@ -128,7 +128,7 @@ def requests_of(
 
 
 def _first_after(reset: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> int:
-    """The minimum number of messages of a request after a reset. If a reply is next, the summary was the whole request."""
+    """The fewest messages of a request after a reset. If a reply is next, the summary was the whole request."""
     place: int = reset["before_msg"]
     return place + (place >= len(messages) or messages[place]["role"] == "user")
 

@@ -322,7 +322,7 @@ async def test_each_session_is_in_one_of_two_databases_also_after_a_restart(
         assert (listed.returncode, "nowhere" in listed.stderr) == (1, True), "a missing database is reported"
         for name, code in (("b", 0), ("e", 1)):
             shown = await trio.to_thread.run_sync(partial(mnemosyne, "timeline", name, environ=environ))
-            assert shown.returncode == code
+            assert shown.returncode == code, shown.stderr
 
 
 @attrs.define

@@ -80,7 +80,7 @@ def test_help_of_a_command_imports_no_part_of_a_server_and_no_other_package() ->
         ("branches SESSION", SERVING | DECIDING | {"rich"}, 115),
         *rarely(
             [
-                ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 212),
+                ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 213),
                 ("context SESSION", SERVING | DECIDING, 120),
                 ("sessions", SERVING - {"mnemosyne.domain.segmentation"} | {"rich"}, 152),
                 ("usage", SERVING, 135),

@@ -27,6 +27,9 @@ from mnemosyne.upstreams import NamedUpstream, list_takers
 QUESTION_BYTES = 8
 """Length of a question's truncated hash: enough to distinguish the questions of one turn."""
 
+GROUNDINGS = ("free", "cited", "strict")
+"""How the model may use what left its context, from the least strict on."""
+
 
 @attrs.frozen(kw_only=True)
 class ServerSettings(RecordedSettings):

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.objects.fidelity import FidelityMode
-from mnemosyne.domain.session.decision_inputs import ServerSettings
+from mnemosyne.domain.session.decision_inputs import GROUNDINGS, ServerSettings
 from mnemosyne.domain.window.policies import BUILT_IN
 from mnemosyne.domain.window.window_size import LEAST, WINDOW
 
@@ -20,9 +20,6 @@ POLICY_HEADER = "x-mnemosyne-policy"
 FIDELITY_HEADER = "x-mnemosyne-fidelity"
 FAULTS_HEADER = "x-mnemosyne-restores"
 GROUNDING_HEADER = "x-mnemosyne-grounding"
-
-GROUNDINGS = ("free", "cited", "strict")
-"""How the model may use what left its context, from the least strict on."""
 
 
 def choose(settings: ServerSettings, headers: Iterable[tuple[str, str]], own: str = "") -> ServerSettings:

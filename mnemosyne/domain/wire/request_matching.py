@@ -129,12 +129,13 @@ def _align(recorded: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[int, t
     version of a client adds messages and tools, or leaves some out.
     """
     names = [list(map(_name, each)) for each in (recorded, now)]
-    if names[0] == names[1]:
-        yield from enumerate(zip(recorded, now, strict=True))
-        return
-    for _, start, end, other, last in SequenceMatcher(None, names[0], names[1], autojunk=False).get_opcodes():
-        pairs = zip_longest(recorded[start:end], now[other:last])
-        yield from enumerate(pairs, start if end - start >= last - other else other)
+    # What both begin with is most of a conversation; to match it again would take quadratic time.
+    same = next((at for at, pair in enumerate(zip(*names, strict=False)) if pair[0] != pair[1]), min(map(len, names)))
+    yield from enumerate(zip(recorded[:same], now[:same], strict=True))
+    rest = SequenceMatcher(None, names[0][same:], names[1][same:], autojunk=False)
+    for _, start, end, other, last in rest.get_opcodes():
+        pairs = zip_longest(recorded[same + start : same + end], now[same + other : same + last])
+        yield from enumerate(pairs, same + (start if end - start >= last - other else other))
 
 
 def _name(element: Any) -> str:

@@ -16,7 +16,7 @@ from mnemosyne.domain.history.change_actors import Actor, ChosenChanges
 from mnemosyne.domain.history.time_travel import TurnPlace, place_of
 from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.session.decide import StartManaging, SwitchManaging
-from mnemosyne.domain.window.request_settings import GROUNDINGS
+from mnemosyne.domain.session.decision_inputs import GROUNDINGS
 from mnemosyne.errors import BadOption, LogFailed, NotFound
 from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext, View
 from mnemosyne.http.inspector.rendered import FIRST_LINES, render, render_beginning

@@ -38,9 +38,9 @@ serve: install  ## run the proxy
 
 test: install  ## what every change must pass
 	@# All of it at once: where one part waits, or has one worker left, another goes on.
-	@$(MAKE) --no-print-directory --keep-going --jobs=6 lint types imports unit clients browser
+	@$(MAKE) --no-print-directory --keep-going --jobs=5 lint types imports unit clients
 
-ci: test release package image site coverage baseline audit  ## what a release must pass: make test, and all that is slower or needs more
+ci: test release browser package image site coverage baseline audit  ## what a release must pass: make test, and all that is slower or needs more
 	@$(MAKE) --no-print-directory pictures FOLDER=.cache/pictures
 
 lint: install  ## formatting, lint, spelling
@@ -71,10 +71,10 @@ aider:  ## aider for the tests of clients, 700 MB in a place of its own; kept in
 	nice .cache/aider/bin/pip install --disable-pip-version-check -r campaigns/clients/aider.txt
 
 browser: install  ## the pages in a real Chromium; skipped where the system has none
-	$(PYTEST) -m "$(QUICK)" tests/browser
+	$(PYTEST) -m "not soak" tests/browser
 
 release: install  ## the slower tests, and the short part of each campaign
-	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) -m "(release or repeat) and not soak" tests
+	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) --ignore tests/browser -m "(release or repeat) and not soak" tests
 	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) -m "not soak" campaigns
 
 soak: install  ## long campaigns, and every property with many examples; what passed on this commit is left out

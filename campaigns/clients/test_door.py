@@ -200,7 +200,7 @@ def test_other_clients_work_through_the_door(client: str, programs: Path, server
     assert (project / "more.txt").read_text() == "more\n"
     (found,) = here.conversations(data)
     assert sorted(turn.body for turn in found.turns) == sorted(each.body for each in here.standin.messages)
-    assert {turn.outcome for turn in found.turns} <= {"200 tool_use", "200 end_turn", "200 completed"}
+    assert {turn.outcome for turn in found.turns} <= {"200 tool_use", "200 tool_calls", "200 end_turn", "200 completed"}
 
 
 def holds(environ: Path, word: bytes) -> bool:

@@ -285,7 +285,6 @@ async def run_pages(
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(page_context.keep_open)
-            nursery.start_soon(simulations.run)
             await nursery.start(run_hypercorn, app, listener, stopping, DRAIN_SECONDS)
             ready()
             if idle_seconds is None:

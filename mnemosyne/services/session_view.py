@@ -18,7 +18,7 @@ from mnemosyne.services.fault_reasons import ReasonShare, list_shares
 from mnemosyne.services.money_curve import MoneyCurve, money_curve
 from mnemosyne.services.predicted_bills import PredictedBill, predict_bill
 from mnemosyne.services.quota import QuotaUse, ask_limits, shares_of_branches, uses_of
-from mnemosyne.services.read_models import Question, ReadModels, Row
+from mnemosyne.services.read_models import Question, ReadModels
 from mnemosyne.services.savings import Balance, Rewrite
 from mnemosyne.services.session_list import read_settings
 from mnemosyne.services.usage import ask_for_help, describe_help
@@ -62,15 +62,6 @@ class SessionTurn:
     epoch: bool
     missed: int
     version: int | None
-
-
-@attrs.frozen(kw_only=True)
-class BranchBill:
-    """A branch, its number of turns, and their cost by their last attempts (nanodollars)."""
-
-    branch: str
-    turns: int
-    nanodollars: int
 
 
 @attrs.frozen
@@ -212,14 +203,6 @@ async def read_session_view(
     )
 
 
-async def read_branch_bill(models: ReadModels, stream: UUID, branch: str | None = None) -> BranchBill:
-    """The bill of a branch, by default of the one used interactively last. Raises NotFound."""
-    whole = await timeline.read_timeline(models, str(stream))
-    chosen = _choose(whole, branch)
-    last = _last_attempts(whole, chosen)
-    return BranchBill(branch=chosen, turns=len(last), nanodollars=sum(row["nanodollars"] or 0 for row in last.values()))
-
-
 async def require_session_branch(models: ReadModels, stream: UUID, branch: str) -> None:
     """Raise NotFound if the session has no such branch."""
     (rows,) = await models.answers(Question("timeline", "branches", {"stream": stream}))
@@ -271,6 +254,7 @@ def _windows_before(whole: timeline.Timeline, chosen: str) -> list[tuple[str, in
 
 def _turns(whole: timeline.Timeline, branch: str, found: ContextMap) -> list[SessionTurn]:
     windows = {each.turn: each for each in found.turns}
+    last = {row["turn"]: row for row in whole.turns if row["branch"] == branch}
     return [
         SessionTurn(
             turn=turn,
@@ -289,9 +273,5 @@ def _turns(whole: timeline.Timeline, branch: str, found: ContextMap) -> list[Ses
             missed=windows[turn].missed if turn in windows else 0,
             version=row["version"],
         )
-        for turn, row in sorted(_last_attempts(whole, branch).items())
+        for turn, row in sorted(last.items())
     ]
-
-
-def _last_attempts(whole: timeline.Timeline, branch: str) -> Mapping[int, Row]:
-    return {row["turn"]: row for row in whole.turns if row["branch"] == branch}

@@ -38,32 +38,14 @@ class SimulatedBranch:
     verdict: str
 
 
-@attrs.frozen(kw_only=True)
-class SimulationProgress:
-    """The progress of a simulation requested ``seconds`` ago: ``done`` of its ``turns``. ``done`` is None while it
-    waits for earlier simulations.
-    """
-
-    seconds: float
-    done: int | None
-    turns: int
-
-
-def write_step(done: int, turns: int) -> bytes:
-    """The progress of a simulation, as a line of JSON for another process."""
-    return b'{"done":%d,"turns":%d}\n' % (done, turns)
-
-
 def write_branch(found: SimulatedBranch) -> bytes:
-    """The result of a simulation, in the same format."""
-    return json.dumps(attrs.asdict(found)).encode() + b"\n"
+    """The result of a simulation as JSON, for another process."""
+    return json.dumps(attrs.asdict(found)).encode()
 
 
-def read_step(line: bytes) -> SimulatedBranch | tuple[int, int]:
-    """The value that ``write_branch`` or ``write_step`` wrote."""
-    value = json.loads(line)
-    if "done" in value:
-        return value["done"], value["turns"]
+def read_branch(written: bytes) -> SimulatedBranch:
+    """The value that ``write_branch`` wrote."""
+    value = json.loads(written)
     turns = [SimulatedTurn(**{**each, "held": tuple(each["held"])}) for each in value.pop("turns")]
     return SimulatedBranch(**value, turns=turns)
 

@@ -2,13 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from mnemosyne.app.storage import event_codec
 from mnemosyne.errors import MnemosyneError, NotFound
-from mnemosyne.services.simulated import SimulatedBranch, SimulatedTurn, write_branch, write_step
+from mnemosyne.services.simulated import SimulatedBranch, SimulatedTurn, write_branch
 from mnemosyne_lab.evaluation.exports import conversations
 from mnemosyne_lab.evaluation.policies import POLICIES
 from mnemosyne_lab.evaluation.policy import Settings
@@ -22,9 +22,9 @@ def list_policies() -> Mapping[str, str]:
     return {policy.name: policy.about for policy in POLICIES if policy.for_trace is None}
 
 
-def simulate_branch(path: Path, branch: str, policy: str, progress: Callable[[int, int], None]) -> SimulatedBranch:
-    """Simulate a branch of a session's export. ``progress`` gets the number of finished turns and their total. Raises
-    NotFound if the branch is no conversation, BadOption for an unknown policy.
+def simulate_branch(path: Path, branch: str, policy: str) -> SimulatedBranch:
+    """Simulate a branch of a session's export. Raises NotFound if the branch is no conversation, BadOption for an
+    unknown policy.
     """
     recordings = read([path], partial(conversations, codec=event_codec()))
     told = [each for each in recordings if isinstance(each, RecordedSession)]
@@ -32,7 +32,7 @@ def simulate_branch(path: Path, branch: str, policy: str, progress: Callable[[in
     if recording is None:
         raise NotFound(f"Branch {branch!r} is no conversation of an agent, so no policy can be tried on it.")
     asked = RunPlan(policies=[policy], settings=Settings(), model=None)
-    found = evaluate_recordings([recording], asked, progress=progress)
+    found = evaluate_recordings([recording], asked, progress=lambda done, turns: None)
     (judged,) = [each for each in found.policies if each.name == policy]
     (session,) = judged.sessions
     return SimulatedBranch(
@@ -61,20 +61,16 @@ NICE = 10
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the progress and the result, or the error, as lines of JSON; return the exit code."""
+    """Print the result as JSON, or the error; return the exit code."""
     file, branch, policy = arguments
     try:
-        found = simulate_branch(Path(file), branch, policy, lambda done, turns: _say(write_step(done, turns)))
+        found = simulate_branch(Path(file), branch, policy)
     except MnemosyneError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    _say(write_branch(found))
-    return 0
-
-
-def _say(line: bytes) -> None:
-    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.write(write_branch(found))
     sys.stdout.buffer.flush()
+    return 0
 
 
 if __name__ == "__main__":

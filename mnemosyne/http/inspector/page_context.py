@@ -17,7 +17,7 @@ from mnemosyne.services.overviews import Openings
 from mnemosyne.services.read_models import ReadModels
 from mnemosyne.services.search import CrossSessionIndex
 from mnemosyne.services.sessions import Archive
-from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress
+from mnemosyne.services.simulated import SimulatedBranch
 from mnemosyne.services.turn_view import KnownTurns
 
 View = Callable[..., Awaitable[tuple[str, Mapping[str, Any]]]]
@@ -47,13 +47,12 @@ Decide = Callable[..., Awaitable[str]]
 class SimulationService(Protocol):
     """Simulates sessions under other policies."""
 
-    policies: Mapping[str, str]
-    """The available policies: descriptions by name."""
+    @property
+    def policies(self) -> Mapping[str, str]:
+        """The available policies: descriptions by name."""
 
-    def ask(self, archive: Archive, question: tuple[UUID, str, str, int]) -> SimulatedBranch | str | SimulationProgress:
-        """Return the simulation of ``question``: session, branch, policy and the branch's number of turns. While it is
-        running, return its progress; on failure, an error message.
-        """
+    async def simulate(self, archive: Archive, stream: UUID, branch: str, policy: str) -> SimulatedBranch:
+        """Simulate a branch of a session, which may take a minute. Raises MnemosyneError if that fails."""
 
 
 class PageContext(Protocol):

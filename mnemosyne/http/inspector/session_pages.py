@@ -35,8 +35,8 @@ from mnemosyne.services.conversation_view import ConversationItem, read_content,
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.map_chart import MapLinks, map_chart
 from mnemosyne.services.memory_operations import BY_NAME, ApiCall
-from mnemosyne.services.session_view import read_branch_bill, read_session_view
-from mnemosyne.services.simulated import SimulatedBranch, SimulationProgress, draw_branch
+from mnemosyne.services.session_view import read_session_view
+from mnemosyne.services.simulated import draw_branch
 from mnemosyne.services.status_line import read_status_line
 from mnemosyne.services.turn_positions import find_checkpoint, find_position
 from mnemosyne.times import parse_time
@@ -346,45 +346,39 @@ def _find_start(items: Sequence[ConversationItem], turn: int | None, at: int | N
 
 
 async def show_what_if(page_context: PageContext, stream: UUID) -> LongPage:
-    """Show a branch as recorded and under ``?policy=``. Does not wait for a simulation: the page shows its progress."""
-    bill = await read_branch_bill(page_context.models, stream, request.args.get("branch"))
-    policy = request.args.get("policy", "")
+    """Show a branch as recorded, and beside it under ``?policy=``, once that is simulated."""
+    branch, policy = request.args.get("branch"), request.args.get("policy", "")
+    if branch is not None:
+        await session_view.require_session_branch(page_context.models, stream, branch)
     if policy and policy not in page_context.simulations.policies:
         raise NotFound(f"Unknown policy {policy!r}; available: {', '.join(page_context.simulations.policies)}.")
-    question = (stream, bill.branch, policy, bill.turns)
-    answer = page_context.simulations.ask(page_context.archive, question) if policy else None
-    simulated = answer if isinstance(answer, SimulatedBranch) else None
     return LongPage(
         stream=stream,
         template="what_if.html",
         values={
             "stream": stream,
-            "branch": bill.branch,
+            "branch": branch,
             "policy": policy,
             "policies": page_context.simulations.policies,
-            "recorded": bill.nanodollars,
-            "found": simulated,
-            "problem": answer if isinstance(answer, str) else None,
-            "working": answer if isinstance(answer, SimulationProgress) else None,
         },
-        rest="what_if_recorded.html" if simulated is None else "what_if_beside.html",
-        read=partial(_draw_maps, page_context, stream, bill.branch, simulated),
+        rest="what_if_body.html",
+        read=partial(_read_what_if, page_context, stream, branch, policy),
     )
 
 
-async def _draw_maps(
-    page_context: PageContext, stream: UUID, branch: str, simulated: SimulatedBranch | None
-) -> Mapping[str, Any]:
-    if request.path.endswith(".json"):  # programs need no charts
-        return {}
+async def _read_what_if(page_context: PageContext, stream: UUID, branch: str | None, policy: str) -> Mapping[str, Any]:
     view = await read_session_view(page_context.models, stream, branch)
-    links = MapLinks(session=f"/-/session/{stream}")
-    if simulated is None:
-        return {"map_svg": map_chart([view.map], links=links)}
-    simulated_map = draw_branch(simulated, branch)
+    found = None
+    if policy:
+        found = await page_context.simulations.simulate(page_context.archive, stream, view.branch, policy)
+    shown = {"recorded": sum(turn.nanodollars or 0 for turn in view.turns), "found": found}
+    if request.path.endswith(".json"):  # programs need no charts
+        return shown
+    beside = [] if found is None else [draw_branch(found, view.branch)]
     return {
-        "map_svg": map_chart([view.map], beside=[simulated_map], links=links),
-        "simulated_svg": map_chart([simulated_map], "simulated", [view.map]),
+        **shown,
+        "map_svg": map_chart([view.map], beside=beside, links=MapLinks(session=f"/-/session/{stream}")),
+        "simulated_svg": map_chart(beside, "simulated", [view.map]) if beside else None,
     }
 
 

@@ -171,7 +171,6 @@ async def open_pages(dsn: str, folder: Path, role: PageRole = PageRole.OWNER, **
     app = _create_app(_CONTEXT, _ACCESS)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(page_context.keep_open)
-        nursery.start_soon(simulations.run)
         await until(lambda: page_context.is_open)
         client = app.test_client()
         await client.get(f"/-/?token={access.links.make(role, NOW)}")

@@ -169,24 +169,6 @@ function prepare(within) {
   for (const chart of within.querySelectorAll("[data-map]")) lead(chart);
 }
 
-// Show the progress of a simulation; reload the page once the result is ready.
-async function waitFor(note) {
-  try {
-    const reply = await fetch(note.dataset.asks);
-    if (!reply.ok) throw new Error(String(reply.status));
-    const { working } = await reply.json();
-    if (!working || (working.done !== null) !== ("begun" in note.dataset)) {
-      location.reload();
-      return;
-    }
-    for (const each of note.querySelectorAll("[data-told]")) each.textContent = Math.round(working[each.dataset.told]);
-    note.querySelector("progress").value = working.done;
-  } catch (error) {
-    say("The server does not answer. Trying again.");
-  }
-  setTimeout(() => waitFor(note), 1000);
-}
-
 prepare(document);
 const marked = location.hash && document.getElementById(location.hash.slice(1));
 if (marked && marked.matches(".block")) {
@@ -194,7 +176,5 @@ if (marked && marked.matches(".block")) {
   marked.scrollIntoView();
 }
 document.addEventListener("htmx:after:swap", () => prepare(document));
-const working = document.getElementById("working");
-if (working) waitFor(working);
 if (document.body.dataset.live) follow(document.body.dataset.live);
 if (document.body.dataset.again) setTimeout(() => location.reload(), 1000 * Number(document.body.dataset.again));

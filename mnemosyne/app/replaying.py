@@ -2,11 +2,10 @@
 
 import logging
 import os
-import queue
 import shutil
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -18,8 +17,9 @@ from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.hooks import find_files
 from mnemosyne.app.process import now
 from mnemosyne.app.storage import open_storage
+from mnemosyne.app.threads import in_a_thread
 from mnemosyne.config import Config
-from mnemosyne.errors import NotFound, WorktreeFailed, alone
+from mnemosyne.errors import NotFound, WorktreeFailed
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.gateway import Gateway
 from mnemosyne.http.recorded import FolderCopy, NoTurns, RecordedUpstream, ReplayServer
@@ -54,35 +54,11 @@ class RunningReplay:
     folder: Path
 
 
-@contextmanager
 def serve_replay(
     config: Config, options: ReplayOptions, progress: Callable[[int, int], None]
-) -> Iterator[RunningReplay]:
+) -> AbstractContextManager[RunningReplay]:
     """Serve until the context ends. Raises what ``open_replay`` and ``copy_folder`` raise."""
-    begun: queue.Queue[RunningReplay | Exception] = queue.Queue()
-    stopping = trio.Event()
-    tokens: list[trio.lowlevel.TrioToken] = []
-
-    async def main() -> None:
-        tokens.append(trio.lowlevel.current_trio_token())
-        await _serve(config, options, progress, stopping, begun.put)
-
-    def run() -> None:
-        try:
-            trio.run(main)
-        except Exception as error:
-            begun.put(alone(error))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    running = begun.get()
-    if isinstance(running, Exception):
-        raise running
-    try:
-        yield running
-    finally:
-        tokens[0].run_sync_soon(stopping.set)
-        thread.join(DRAIN_SECONDS + 5)
+    return in_a_thread(partial(_serve, config, options, progress), "replay")
 
 
 def copy_folder(replay: Replay) -> FolderCopy:
@@ -110,13 +86,10 @@ def copy_folder(replay: Replay) -> FolderCopy:
     return FolderCopy(str(top), str(copy), str(Path.home()))
 
 
+@asynccontextmanager
 async def _serve(
-    config: Config,
-    options: ReplayOptions,
-    progress: Callable[[int, int], None],
-    stopping: trio.Event,
-    begin: Callable[[RunningReplay], None],
-) -> None:
+    config: Config, options: ReplayOptions, progress: Callable[[int, int], None]
+) -> AsyncIterator[RunningReplay]:
     logging.getLogger("mnemosyne").setLevel(logging.ERROR)  # the client has the terminal
     async with AsyncExitStack() as stack:
         storage = await stack.enter_async_context(open_storage(config))
@@ -124,14 +97,16 @@ async def _serve(
         live = None
         if options.live_url is not None:
             live = await stack.enter_async_context(HttpUpstream(options.live_url))
-        relays = await stack.enter_async_context(trio.open_nursery())
         copy = copy_folder(replay) if options.copies else FolderCopy()
         replay.rename = copy.rename_for_record
         folder = copy.rename_for_client(os.fsencode(replay.folder or "")) if options.copies else b"."
         upstream = RecordedUpstream(replay, live, options.at_speed, copy)
-        gateway = Gateway(upstream, relays, RelayProgress(), config.max_body_bytes, NoTurns())
-        server = ReplayServer(gateway)
-        listener = bind("127.0.0.1", 0)
-        begin(RunningReplay(url_of(listener), replay, server, Path(os.fsdecode(folder))))
-        await run_hypercorn(server, listener, stopping, DRAIN_SECONDS)
-        relays.cancel_scope.cancel()
+        async with trio.open_nursery() as relays:
+            gateway = Gateway(upstream, relays, RelayProgress(), config.max_body_bytes, NoTurns())
+            server, listener, stopping = ReplayServer(gateway), bind("127.0.0.1", 0), trio.Event()
+            url = url_of(listener)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(run_hypercorn, server, listener, stopping, DRAIN_SECONDS)
+                yield RunningReplay(url, replay, server, Path(os.fsdecode(folder)))
+                stopping.set()
+            relays.cancel_scope.cancel()

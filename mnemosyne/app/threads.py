@@ -8,13 +8,15 @@ from typing import TypeVar
 
 import trio
 
+from mnemosyne.errors import alone
+
 T = TypeVar("T")
 
 
 @contextmanager
 def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str) -> Iterator[T]:
     """Run an asynchronous context manager in a thread of this name for as long as the block runs; yield its value.
-    Raises what it raises.
+    Raises what it raises, without the groups of nurseries.
     """
     started: queue.Queue[tuple[T, trio.lowlevel.TrioToken, trio.Event] | BaseException] = queue.Queue()
 
@@ -28,9 +30,9 @@ def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str
         try:
             trio.run(serve)
         except BaseException as error:
-            started.put(error)
+            started.put(alone(error) if isinstance(error, Exception) else error)
 
-    thread = threading.Thread(target=run, name=name)
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     outcome = started.get()
     if isinstance(outcome, BaseException):

@@ -1,17 +1,17 @@
 """A blocking session for threads without trio; a dedicated thread runs it."""
 
-import queue
-import threading
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import trio
 
+from mnemosyne.app.threads import in_a_thread
 from mnemosyne.errors import BadTurn
 from mnemosyne.sdk.conversation import Content
 from mnemosyne.sdk.session import AgentSession, Pressure
@@ -19,48 +19,32 @@ from mnemosyne.sdk.session import AgentSession, Pressure
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
-ENDING_SECONDS = 30.0
-"""How long closing waits for pending records to be written."""
-
 
 class SessionThread:
     """The thread in which a session is open."""
 
     def __init__(self, session: AgentSession) -> None:
-        self._session = session
-        self._started: queue.Queue[BaseException | None] = queue.Queue()
-        self._token: trio.lowlevel.TrioToken | None = None
-        self._end = trio.Event()
-        self._thread = threading.Thread(target=self._run, name=f"mnemosyne {session.name}", daemon=True)
-        self._thread.start()
-        if (error := self._started.get()) is not None:
-            self._thread.join()
-            raise error
+        self._name = session.name
+        self._opened = ExitStack()
+        opening = in_a_thread(partial(_open, session), f"mnemosyne {session.name}")
+        self._token: trio.lowlevel.TrioToken | None = self._opened.enter_context(opening)
 
     def call(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Call ``ask`` in the session's thread and wait for its result. Raises BadTurn once the session is closed."""
         if self._token is None:
-            raise BadTurn(f"Session {self._session.name!r} is closed.")
+            raise BadTurn(f"Session {self._name!r} is closed.")
         return trio.from_thread.run(ask, trio_token=self._token)
 
     def end(self) -> None:
         """Close the session and wait until it is closed."""
-        token, self._token = self._token, None
-        if token is not None:
-            token.run_sync_soon(self._end.set)
-            self._thread.join(ENDING_SECONDS)
+        self._token = None
+        self._opened.close()
 
-    def _run(self) -> None:
-        try:
-            trio.run(self._serve)
-        except BaseException as error:
-            self._started.put(error)
 
-    async def _serve(self) -> None:
-        async with self._session:
-            self._token = trio.lowlevel.current_trio_token()
-            self._started.put(None)
-            await self._end.wait()
+@asynccontextmanager
+async def _open(session: AgentSession) -> AsyncIterator[trio.lowlevel.TrioToken]:
+    async with session:
+        yield trio.lowlevel.current_trio_token()
 
 
 def _warn_and_end(thread: SessionThread, name: str) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_an_unusable_database_is_reported_at_once(tmp_path: Path) -> None:
 
 def test_an_unclosed_session_warns_and_is_closed(dsn: str, tmp_path: Path) -> None:
     held = [SyncSession("left", dsn=dsn, data_dir=tmp_path)]
-    thread = held[0]._thread._thread
+    (thread,) = (each for each in threading.enumerate() if each.name == "mnemosyne left")
     with pytest.warns(ResourceWarning, match="left: a session was not closed"):
         held.clear()
     assert not thread.is_alive()

@@ -163,41 +163,34 @@ async def read_turn_view(
 
 
 async def read_block(
-    archive: Archive,
-    stream: UUID,
-    branch: str,
-    place: TurnPlace,
-    number: int,
-    known: KnownTurns,
+    archive: Archive, stream: UUID, branch: str, place: TurnPlace, part: str, number: int, known: KnownTurns
 ) -> bytes:
-    """The JSON of a block of a turn's request. Raises what ``read_turn_view`` raises."""
+    """The JSON of a block of a turn's request, or with the ``part`` ``reply`` of its reply. Raises what
+    ``read_turn_view`` raises.
+    """
     _, history = await known.read(archive, stream)
     attempt = history.at(branch, place)
+    if part == "reply":
+        body = await contexts.read_reply(archive, stream, attempt) or b""
+        found: Sequence[Range] = [each.span for each in context_view.reply_blocks(body, history.dialect_of(branch))]
+    else:
+        body, found = await _read_request(archive, stream, history, attempt, known)
+    if not 0 <= number < len(found):
+        whole = "reply" if part == "reply" else "request"
+        raise NotFound(f"The {whole} has no block {number}: it has {len(found)} blocks, counted from 0.")
+    return body[slice(*found[number])]
+
+
+async def _read_request(
+    archive: Archive, stream: UUID, history: History, attempt: Attempt, known: KnownTurns
+) -> tuple[bytes, Sequence[Range]]:
+    """A request, and the places of its blocks."""
     held = known.bodies.get((stream, attempt.body_version)) if attempt.body_version > history.forgotten else None
     if held is None:
         body = (await contexts.rebuild(archive, stream, history, attempt)).body
-        blocks = context_view.view(body, (), history.dialect_of(branch), known.blocks).blocks
+        blocks = context_view.view(body, (), history.dialect_of(attempt.began.branch), known.blocks).blocks
         held = known.bodies.put((stream, attempt.body_version), (body, [each.span for each in blocks]))
-    body, spans = held
-    if not 0 <= number < len(spans):
-        raise NotFound(f"The request has no block {number}: it has {len(spans)} blocks, counted from 0.")
-    return body[slice(*spans[number])]
-
-
-async def read_reply_block(
-    archive: Archive,
-    stream: UUID,
-    branch: str,
-    place: TurnPlace,
-    number: int,
-    known: KnownTurns,
-) -> bytes:
-    _, history = await known.read(archive, stream)
-    reply = await contexts.read_reply(archive, stream, history.at(branch, place)) or b""
-    blocks = context_view.reply_blocks(reply, history.dialect_of(branch))
-    if not 0 <= number < len(blocks):
-        raise NotFound(f"The reply has no block {number}: it has {len(blocks)} blocks, counted from 0.")
-    return reply[slice(*blocks[number].span)]
+    return held
 
 
 def _compare(client: View, sent: View) -> Changed:

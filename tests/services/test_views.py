@@ -298,7 +298,9 @@ async def test_every_block_of_a_turn_names_its_object(models: OpenReadModels, he
                 assert each.object.fidelity is Fidelity.FULL
         number = view.blocks[-1].number
         place = TurnPlace(turn, None, 1)
-        data = await turn_view.read_block(models.archive, held.stream, "main", place, number, turn_view.KnownTurns())
+        data = await turn_view.read_block(
+            models.archive, held.stream, "main", place, "block", number, turn_view.KnownTurns()
+        )
         assert data in view.context.rebuilt.body
 
 

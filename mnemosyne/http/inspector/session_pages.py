@@ -53,7 +53,7 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
     if branch is not None:
         await session_view.require_session_branch(page_context.models, stream, branch)
     overview = await _read_overview(page_context, stream)
-    is_json, every_turn = request.path.endswith(".json"), "all" in request.args
+    is_json, every_turn = _wants_json(), "all" in request.args
 
     async def read() -> Mapping[str, Any]:
         shown = await read_shown(
@@ -84,6 +84,10 @@ async def show_session(page_context: PageContext, stream: UUID) -> LongPage:
     )
 
 
+def _wants_json() -> bool:
+    return request.path.endswith(".json")
+
+
 def _choose_changes(now: int) -> ChosenChanges | None:
     """The changes that a request asks for; None if for none in particular. Raises BadOption."""
     since, until, by = (request.args.get(name, "") for name in ("since", "until", "by"))
@@ -107,62 +111,46 @@ async def show_window(page_context: PageContext, stream: UUID) -> LongPage:
     """Show what fills the window at ``?turn=``, by default the last turn; ``?all`` lists every item."""
     turn = request.args.get("turn", "").strip()
     branch, place = await _place(page_context, stream, turn or "1")
-    return LongPage(
-        stream=stream,
-        template="window.html",
-        values={"stream": stream, "branch": branch, "turn": turn},
-        rest="window_body.html",
-        read=partial(_read_window, page_context, stream, branch, place if turn else TurnPlace(round=1)),
-    )
-
-
-async def _read_window(page_context: PageContext, stream: UUID, branch: str, place: TurnPlace) -> Mapping[str, Any]:
     most = sys.maxsize if "all" in request.args else SHOWN_ITEMS
-    shown = await read_window(page_context.archive, stream, branch, place, page_context.turns, most)
-    if not request.path.endswith(".json"):
-        return shown
-    if shown["contents"] is None:
-        raise shown["no_contents"]
-    return manifests.contents_as_json(shown["contents"])
+
+    async def read() -> Mapping[str, Any]:
+        at = place if turn else TurnPlace(round=1)
+        shown = await read_window(page_context.archive, stream, branch, at, page_context.turns, most)
+        if not _wants_json():
+            return shown
+        if shown["contents"] is None:
+            raise shown["no_contents"]
+        return manifests.contents_as_json(shown["contents"])
+
+    values = {"stream": stream, "branch": branch, "turn": turn}
+    return LongPage(stream=stream, template="window.html", values=values, rest="window_body.html", read=read)
 
 
 async def show_turn(page_context: PageContext, stream: UUID, turn: str) -> LongPage:
     """Show a turn's request as sent upstream or, with ``?sent=client``, as sent by the client."""
+    archive, models = page_context.archive, page_context.models
     branch, place = await _place(page_context, stream, turn)
-    found = await find_position(page_context.archive, page_context.models, stream, branch, place)
-    whole = "all" in request.args or request.path.endswith(".json")
-    return LongPage(
-        stream=stream,
-        template="turn.html",
-        values={"found": found, "branch": branch, "place": turn, "by_client": place.round is None},
-        rest="turn_body.html",
-        read=partial(_read_turn, page_context, stream, branch, place, None if whole else SHOWN_BLOCKS),
-    )
+    found = await find_position(archive, models, stream, branch, place)
+    most = sys.maxsize if "all" in request.args or _wants_json() else SHOWN_BLOCKS
+
+    async def read() -> Mapping[str, Any]:
+        view = await turn_view.read_turn_view(archive, models, stream, branch, place, page_context.turns)
+        return {"view": view, "left_out": max(0, len(view.blocks) - most)}
+
+    values = {"found": found, "branch": branch, "place": turn, "by_client": place.round is None}
+    return LongPage(stream=stream, template="turn.html", values=values, rest="turn_body.html", read=read)
 
 
-async def _read_turn(
-    page_context: PageContext, stream: UUID, branch: str, place: TurnPlace, most: int | None
-) -> Mapping[str, Any]:
-    view = await turn_view.read_turn_view(
-        page_context.archive, page_context.models, stream, branch, place, page_context.turns
-    )
-    return {"view": view, "left_out": 0 if most is None else max(0, len(view.blocks) - most)}
-
-
-ReadBlock = Callable[..., Awaitable[bytes]]
-"""Reads a block's JSON: ``read_block`` or ``read_reply_block``."""
-
-
-async def _read_block(read: ReadBlock, page_context: PageContext, stream: UUID, turn: str, number: int) -> bytes:
+async def _read_block(page_context: PageContext, stream: UUID, turn: str, part: str, number: int) -> bytes:
     branch, place = await _place(page_context, stream, turn)
-    return await read(page_context.archive, stream, branch, place, number, page_context.turns)
+    return await turn_view.read_block(page_context.archive, stream, branch, place, part, number, page_context.turns)
 
 
 async def show_block(
-    read: ReadBlock, page_context: PageContext, stream: UUID, turn: str, number: int
+    page_context: PageContext, stream: UUID, turn: str, part: str, number: int
 ) -> tuple[str, Mapping[str, Any]]:
     """Show one block of a turn's request or reply, rendered, or with ``?raw`` as JSON; long ones are truncated."""
-    data = await _read_block(read, page_context, stream, turn, number)
+    data = await _read_block(page_context, stream, turn, part, number)
     args = {name: value for name, value in request.args.items() if name != "raw"}
     return "block.html", {
         "number": number,
@@ -174,10 +162,14 @@ async def show_block(
     }
 
 
-async def download_block(read: ReadBlock, page_context: PageContext, stream: UUID, turn: str, number: int) -> Response:
+async def download_block(page_context: PageContext, stream: UUID, turn: str, part: str, number: int) -> Response:
     """Return the whole block as a JSON download."""
-    response = Response(await _read_block(read, page_context, stream, turn, number), content_type="application/json")
-    name = f"{str(stream)[:8]}-{turn.replace('/', '-')}-block-{number}.json"
+    data = await _read_block(page_context, stream, turn, part, number)
+    return _as_download(data, f"{str(stream)[:8]}-{turn.replace('/', '-')}-block-{number}.json")
+
+
+def _as_download(data: bytes, name: str) -> Response:
+    response = Response(data, content_type="application/json")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
@@ -193,37 +185,22 @@ async def show_difference(page_context: PageContext, stream: UUID, turn: str, ot
     """Show the changes of the context between two turns, as sent upstream or, with ``?sent=client``, as sent by the
     client.
     """
-    branch = request.args.get("branch", MAIN)
+    archive, known = page_context.archive, page_context.turns
+    branch, by_client = request.args.get("branch", MAIN), request.args.get("sent") == "client"
     places = [_place_in(name) for name in (turn, other)]
     for place in places:
-        await find_position(page_context.archive, page_context.models, stream, branch, place)
-    return LongPage(
-        stream=stream,
-        template="difference.html",
-        values={
-            "stream": stream,
-            "branch": branch,
-            "before": turn,
-            "after": other,
-            "by_client": request.args.get("sent") == "client",
-        },
-        rest="difference_body.html",
-        read=partial(_read_difference, page_context, stream, branch, places),
-    )
+        await find_position(archive, page_context.models, stream, branch, place)
 
+    async def read() -> Mapping[str, Any]:
+        _, history = await known.read(archive, stream)
+        attempts = [history.at(branch, place) for place in places]
+        before, after = [await contexts.context_of(archive, stream, history, each, known.blocks) for each in attempts]
+        objects = context_view.objects_of(after.client or after.view, history.list_places(branch))
+        found = context_view.compare(before.view, after.view)
+        return {"found": found} if _wants_json() else {"found": found, "objects": objects}
 
-async def _read_difference(
-    page_context: PageContext, stream: UUID, branch: str, places: Sequence[TurnPlace]
-) -> Mapping[str, Any]:
-    _, history = await page_context.turns.read(page_context.archive, stream)
-    blocks = page_context.turns.blocks
-    before, after = [
-        await contexts.context_of(page_context.archive, stream, history, history.at(branch, place), blocks)
-        for place in places
-    ]
-    objects = context_view.objects_of(after.client or after.view, history.list_places(branch))
-    found = context_view.compare(before.view, after.view)
-    return {"found": found} if request.path.endswith(".json") else {"found": found, "objects": objects}
+    values = {"stream": stream, "branch": branch, "before": turn, "after": other, "by_client": by_client}
+    return LongPage(stream=stream, template="difference.html", values=values, rest="difference_body.html", read=read)
 
 
 async def download_body(page_context: PageContext, stream: UUID, turn: str) -> Response:
@@ -233,9 +210,7 @@ async def download_body(page_context: PageContext, stream: UUID, turn: str) -> R
     rebuilt = await contexts.rebuild(page_context.archive, stream, history, history.at(branch, place))
     if not rebuilt.proven:
         raise LogFailed(f"The rebuilt request differs from the one sent, so it is withheld: {rebuilt.difference}.")
-    response = Response(rebuilt.body, content_type="application/json")
-    name = f"{str(stream)[:8]}-{branch}-{turn.replace('/', '-')}.json"
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    response = _as_download(rebuilt.body, f"{str(stream)[:8]}-{branch}-{turn.replace('/', '-')}.json")
     response.headers["X-Sha256"] = rebuilt.sha256.hex()
     return response
 
@@ -286,52 +261,34 @@ _LINES = {"client": 3, "thinking": 6}
 async def show_conversation(page_context: PageContext, stream: UUID) -> LongPage:
     """Show the last items of a conversation; those from ``?turn=`` on, or from item ``?at=`` on."""
     branch = request.args.get("branch", "main")
-    await session_view.require_session_branch(page_context.models, stream, branch)
-    overview = await _read_overview(page_context, stream)
+    turn, at = request.args.get("turn", type=int), request.args.get("at", type=int)
+    archive, models = page_context.archive, page_context.models
+    await session_view.require_session_branch(models, stream, branch)
+
+    async def read() -> Mapping[str, Any]:
+        view = await read_conversation(archive, models, stream, branch, page_context.turns, page_context.conversations)
+        start = _find_start(view.items, turn, at)
+        items = view.items[start : start + SHOWN_MESSAGES]
+        prompts = [each for each in view.items if each.kind == "prompt"]
+        middle = sum(each.number < start for each in prompts)
+        first = max(0, min(middle - SHOWN_PROMPTS // 2, len(prompts) - SHOWN_PROMPTS))
+        return {
+            "last": view.last,
+            "opaque": view.opaque,
+            "parent": view.parent,
+            "total": len(view.items),
+            "start": start,
+            "items": [(each, render_beginning(view.read(each), _LINES.get(each.kind, FIRST_LINES))) for each in items],
+            "turns": {each.turn: view.turns[each.turn] for each in items},
+            "prompts": prompts[first : first + SHOWN_PROMPTS],
+            "prompts_in_all": len(prompts),
+            "step": SHOWN_MESSAGES,
+        }
+
+    values = {"stream": stream, "branch": branch, "overview": await _read_overview(page_context, stream)}
     return LongPage(
-        stream=stream,
-        template="conversation.html",
-        values={"stream": stream, "branch": branch, "overview": overview},
-        rest="conversation_body.html",
-        read=partial(
-            _read_part,
-            page_context,
-            stream,
-            branch,
-            turn=request.args.get("turn", type=int),
-            at=request.args.get("at", type=int),
-        ),
+        stream=stream, template="conversation.html", values=values, rest="conversation_body.html", read=read
     )
-
-
-async def _read_part(
-    page_context: PageContext, stream: UUID, branch: str, *, turn: int | None, at: int | None
-) -> Mapping[str, Any]:
-    view = await read_conversation(
-        page_context.archive,
-        page_context.models,
-        stream,
-        branch,
-        page_context.turns,
-        page_context.conversations,
-    )
-    start = _find_start(view.items, turn, at)
-    items = view.items[start : start + SHOWN_MESSAGES]
-    prompts = [each for each in view.items if each.kind == "prompt"]
-    middle = sum(each.number < start for each in prompts)
-    first = max(0, min(middle - SHOWN_PROMPTS // 2, len(prompts) - SHOWN_PROMPTS))
-    return {
-        "last": view.last,
-        "opaque": view.opaque,
-        "parent": view.parent,
-        "total": len(view.items),
-        "start": start,
-        "items": [(each, render_beginning(view.read(each), _LINES.get(each.kind, FIRST_LINES))) for each in items],
-        "turns": {each.turn: view.turns[each.turn] for each in items},
-        "prompts": prompts[first : first + SHOWN_PROMPTS],
-        "prompts_in_all": len(prompts),
-        "step": SHOWN_MESSAGES,
-    }
 
 
 def _find_start(items: Sequence[ConversationItem], turn: int | None, at: int | None) -> int:
@@ -348,38 +305,27 @@ def _find_start(items: Sequence[ConversationItem], turn: int | None, at: int | N
 async def show_what_if(page_context: PageContext, stream: UUID) -> LongPage:
     """Show a branch as recorded, and beside it under ``?policy=``, once that is simulated."""
     branch, policy = request.args.get("branch"), request.args.get("policy", "")
+    archive, models, simulations = page_context.archive, page_context.models, page_context.simulations
     if branch is not None:
-        await session_view.require_session_branch(page_context.models, stream, branch)
-    if policy and policy not in page_context.simulations.policies:
-        raise NotFound(f"Unknown policy {policy!r}; available: {', '.join(page_context.simulations.policies)}.")
-    return LongPage(
-        stream=stream,
-        template="what_if.html",
-        values={
-            "stream": stream,
-            "branch": branch,
-            "policy": policy,
-            "policies": page_context.simulations.policies,
-        },
-        rest="what_if_body.html",
-        read=partial(_read_what_if, page_context, stream, branch, policy),
-    )
+        await session_view.require_session_branch(models, stream, branch)
+    if policy and policy not in simulations.policies:
+        raise NotFound(f"Unknown policy {policy!r}; available: {', '.join(simulations.policies)}.")
 
+    async def read() -> Mapping[str, Any]:
+        view = await read_session_view(models, stream, branch)
+        found = await simulations.simulate(archive, stream, view.branch, policy) if policy else None
+        shown = {"recorded": sum(turn.nanodollars or 0 for turn in view.turns), "found": found}
+        if _wants_json():  # programs need no charts
+            return shown
+        beside = [] if found is None else [draw_branch(found, view.branch)]
+        return {
+            **shown,
+            "map_svg": map_chart([view.map], beside=beside, links=MapLinks(session=f"/-/session/{stream}")),
+            "simulated_svg": map_chart(beside, "simulated", [view.map]) if beside else None,
+        }
 
-async def _read_what_if(page_context: PageContext, stream: UUID, branch: str | None, policy: str) -> Mapping[str, Any]:
-    view = await read_session_view(page_context.models, stream, branch)
-    found = None
-    if policy:
-        found = await page_context.simulations.simulate(page_context.archive, stream, view.branch, policy)
-    shown = {"recorded": sum(turn.nanodollars or 0 for turn in view.turns), "found": found}
-    if request.path.endswith(".json"):  # programs need no charts
-        return shown
-    beside = [] if found is None else [draw_branch(found, view.branch)]
-    return {
-        **shown,
-        "map_svg": map_chart([view.map], beside=beside, links=MapLinks(session=f"/-/session/{stream}")),
-        "simulated_svg": map_chart(beside, "simulated", [view.map]) if beside else None,
-    }
+    values = {"stream": stream, "branch": branch, "policy": policy, "policies": simulations.policies}
+    return LongPage(stream=stream, template="what_if.html", values=values, rest="what_if_body.html", read=read)
 
 
 async def show_comparison(page_context: PageContext, stream: UUID) -> tuple[str, Mapping[str, Any]]:
@@ -390,11 +336,12 @@ async def show_comparison(page_context: PageContext, stream: UUID) -> tuple[str,
     return "comparison.html", {"stream": stream, "wanted": wanted, "found": found}
 
 
+_BLOCK = "/-/session/<session>/turn/<turn>/<any(block, reply):part>/<int:number>"
+
 VIEWS: Mapping[str, View] = {
     "/-/session/<session>/compare": show_comparison,
     "/-/session/<session>/line": show_line,
-    "/-/session/<session>/turn/<turn>/block/<int:number>": partial(show_block, turn_view.read_block),
-    "/-/session/<session>/turn/<turn>/reply/<int:number>": partial(show_block, turn_view.read_reply_block),
+    _BLOCK: show_block,
 }
 
 LONG_VIEWS: Mapping[str, LongView] = {
@@ -452,7 +399,6 @@ DECISIONS: Mapping[str, Decide] = {
 
 DOWNLOADS: Mapping[str, Callable[..., Awaitable[Response]]] = {
     "/-/session/<session>/turn/<turn>/body": download_body,
-    "/-/session/<session>/turn/<turn>/block/<int:number>/whole": partial(download_block, turn_view.read_block),
-    "/-/session/<session>/turn/<turn>/reply/<int:number>/whole": partial(download_block, turn_view.read_reply_block),
+    f"{_BLOCK}/whole": download_block,
     "/-/session/<session>/turn/<turn>/manifest.json": give_manifest,
 }

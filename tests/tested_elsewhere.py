@@ -66,7 +66,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "domain/helper/test_audit.py": ("what is folded is what a task's record says", "domain/session/judged_objects"),
     "domain/helper/test_summarize.py": ("an L2 is written and verified like an L1", "domain/helper/compress"),
     "http/test_summarized_epochs.py": ("an order counts by what a rewrite then shows", "domain/helper/ordering"),
-    "cli/test_accounts.py": ("misses are a table of usage", "cli/cache_misses cli/cache_verdicts"),
+    "cli/test_accounts.py": ("misses are a table of usage", "cli/cache_misses"),
     "domain/cost/test_cache_misses.py": ("a change is named with what it cost", "domain/cost/prompt_changes"),
     "domain/window/test_assembly.py": ("constants that say how an object is shown", "domain/objects/ids"),
     "http/test_epochs.py": ("what a planner is told is true of whole conversations only", "actors/epochs"),

@@ -25,11 +25,11 @@ from mnemosyne.figures import (
     price_sentence,
     printable,
 )
-from mnemosyne.services.predicted_bills import PredictedBill, predict_bill
+from mnemosyne.services.predicted_bills import predict_bill
 from mnemosyne.services.quota import QuotaWindow
 from mnemosyne.services.read_models import EVERY_SESSION
 from mnemosyne.services.savings import Balance, Savings, list_caveats, read_savings
-from mnemosyne.services.unstructuring import members
+from mnemosyne.services.unstructuring import as_json, members
 from mnemosyne.services.usage import AgentType, Consumption, Grouping, Usage, read_usage
 
 if TYPE_CHECKING:
@@ -59,16 +59,14 @@ _COUNTS = ("REPLIES", "IN", "READ", "WRITE", "OUT", "COST")
 _Shown: TypeAlias = "Usage | Agreement | Sequence[MissGroup]"
 
 
-def _usage_as_json(found: _Shown) -> list[dict[str, Any]] | dict[str, Any]:
+def _usage_as_json(found: _Shown) -> Any:
     if isinstance(found, Usage):
         return [_group_as_json(found, group, use) for group, use in found.groups.items()]
-    if isinstance(found, Sequence):
-        from mnemosyne.cli.cache_misses import misses_as_json
+    if not isinstance(found, Sequence):
+        return as_json(found)
+    from mnemosyne.cli.cache_misses import misses_as_json
 
-        return misses_as_json(found)
-    from mnemosyne.cli.cache_verdicts import agreement_as_json
-
-    return agreement_as_json(found)
+    return misses_as_json(found)
 
 
 def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str, Any]:
@@ -91,18 +89,13 @@ def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str,
 
 
 def _print_usage(found: _Shown) -> None:
-    if not isinstance(found, Usage | Sequence):
-        from mnemosyne.cli.cache_verdicts import print_agreement
-
-        print_agreement(found)
-        return
-    if not (found.groups if isinstance(found, Usage) else found):
+    if (isinstance(found, Usage) and not found.groups) or found == []:
         say("No reply has reported its usage yet.", err=True)
         return
     if not isinstance(found, Usage):
-        from mnemosyne.cli.cache_misses import print_misses
+        from mnemosyne.cli.cache_misses import print_agreement, print_misses
 
-        print_misses(found)
+        print_misses(found) if isinstance(found, Sequence) else print_agreement(found)
         return
     spans = [span.upper() for span in found.taken]
     rows = [
@@ -219,12 +212,7 @@ def _savings_as_json(found: Savings) -> dict[str, Any]:
         for stream, balance in found.sessions.items()
     ]
     total = {"sessions": rows, "total": balance_as_json(found.total), "quota": quota_as_json(found.quota)}
-    return total if found.turns is None else {**total, "prediction": _prediction_as_json(predict_bill(found.turns))}
-
-
-def _prediction_as_json(bill: PredictedBill) -> dict[str, Any]:
-    amounts = {"dollars_predicted": dollars(bill.predicted), "dollars_billed": dollars(bill.billed)}
-    return {**members(bill, "turns", left_out_turns="left_out", median_error="error"), **amounts}
+    return total if found.turns is None else {**total, "prediction": as_json(predict_bill(found.turns))}
 
 
 def _print_savings(found: Savings) -> None:

@@ -1,4 +1,4 @@
-"""The cache misses of all sessions, for ``mnemosyne usage --misses``."""
+"""The cache misses of all sessions, and the provider's verdicts on its cache, for ``mnemosyne usage``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.figures import count_text, dollars, dollars_text
 from mnemosyne.services.cache_misses import MissGroup
+from mnemosyne.services.cache_verdicts import Agreement
 from mnemosyne.services.unstructuring import members
 
 _NAMED = 8
@@ -44,3 +45,10 @@ def _miss_cells(group: MissGroup) -> tuple[str, str]:
     name, address = group.worst
     price = dollars_text(None if group.unpriced == group.requests else group.nanodollars, partial=group.unpriced > 0)
     return price if group.is_miss else "-", f"{name[:_NAMED]} {address.branch} {address.turn}"
+
+
+def print_agreement(found: Agreement) -> None:
+    say(found.sentence)
+    for stream, each in found.differing:
+        place = f"{str(stream)[:_NAMED]} {each.address.branch} {each.address.turn}"
+        say(f"{place}{f'/{each.round}' if each.round is not None else ''}: {each.sentence}")

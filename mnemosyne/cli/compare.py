@@ -8,10 +8,9 @@ import click
 from mnemosyne.cli.log_access import log_of, prints, with_read_models
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
-from mnemosyne.domain.history.run_comparison import RunPart
-from mnemosyne.figures import count_text, dollars, dollars_text, printable, seconds_text
+from mnemosyne.figures import count_text, dollars_text, printable, seconds_text
 from mnemosyne.services.comparing import RunSummary, SessionComparison, read_comparison
-from mnemosyne.services.unstructuring import as_json, members
+from mnemosyne.services.unstructuring import as_json
 
 FIGURES: tuple[tuple[str, Callable[[RunSummary], str]], ...] = (
     ("client", lambda run: printable(run.client)),
@@ -24,31 +23,6 @@ FIGURES: tuple[tuple[str, Callable[[RunSummary], str]], ...] = (
     ("duration", lambda run: seconds_text(run.microseconds)),
     ("files changed", lambda run: str(len(run.files))),
 )
-
-
-def _run_as_json(run: RunSummary) -> dict[str, Any]:
-    names = "session name branch client model turns prompt_tokens cached_tokens reply_tokens microseconds files"
-    return {**members(run, names), "dollars": None if run.nanodollars is None else dollars(run.nanodollars)}
-
-
-def _as_json(found: SessionComparison) -> object:
-    apart = found.found.divergence
-    return {
-        "first": _run_as_json(found.first),
-        "second": _run_as_json(found.second),
-        **members(found.found, "same settings ignored"),
-        "divergence": None
-        if apart is None
-        else {
-            "first": _part_as_json(apart.first),
-            "second": _part_as_json(apart.second),
-            "difference": members(apart.difference, "path", first="recorded", second="now"),
-        },
-    }
-
-
-def _part_as_json(part: RunPart | None) -> object:
-    return None if part is None else {**members(part, "turn name"), "block": as_json(part.block)}
 
 
 def _print(found: SessionComparison) -> None:
@@ -78,7 +52,7 @@ def _print(found: SessionComparison) -> None:
 @click.argument("first")
 @click.argument("second")
 @log_options()
-@prints(_as_json, _print)
+@prints(as_json, _print)
 def compare(first: str, second: str, **options: Any) -> SessionComparison:
     """Show two runs of one task side by side: their cost, turns, tokens and changed files, and the first difference
     between their conversations.

@@ -155,7 +155,7 @@ def test_json_total_is_the_sum_of_the_sessions() -> None:
     assert row["dollars_saved"] == pytest.approx(row["dollars_unmanaged"] - row["dollars"])
     assert (row["turns"], row["managed_turns"], row["tokens_sent"]) == (3, 3, 70_000)
     one = run_json("savings", row["session"])
-    assert (one["total"], one["prediction"]["turns"] + one["prediction"]["left_out_turns"]) == (savings["total"], 3)
+    assert (one["total"], one["prediction"]["turns"] + one["prediction"]["left_out"]) == (savings["total"], 3)
     assert any(
         line.startswith("Predicted before each of") for line in run("savings", row["session"]).stdout.split("\n")
     )

@@ -9,7 +9,7 @@ from tests.cli.running import run, run_json
 def test_runs_are_shown_side_by_side_with_their_first_difference() -> None:
     same = run_json("compare", "s", "s")
     whole = run_json("timeline", "s")
-    assert same["divergence"] is None
+    assert same["found"]["divergence"] is None
     assert same["first"] == same["second"]
     assert same["first"]["turns"] == len({(each["branch"], each["turn"]) for each in whole["turns"]})
     assert same["first"]["files"]

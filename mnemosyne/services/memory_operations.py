@@ -2,6 +2,7 @@
 the pages. Each is a function from a call to an answer in JSON.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -220,9 +221,11 @@ of JSON.
 """
 
 
+_IN_PATH = re.compile(r"\{(\w+)\}")
+
+
 def _operation(
-    method: str,
-    path: str,
+    place: str,
     name: str,
     summary: str,
     properties: Mapping[str, dict[str, Any]],
@@ -230,7 +233,10 @@ def _operation(
     *,
     writes: bool | None = None,
 ) -> Callable[[Answer], Answer]:
-    """Add an operation to the table: the decorated function answers it. All but ``GET`` write by default."""
+    """Add an operation to the table: the decorated function answers it. ``place`` is its method and its path, whose
+    arguments are required. All but ``GET`` write by default.
+    """
+    method, path = place.split()
 
     def add(answer: Answer) -> Answer:
         OPERATIONS.append(
@@ -240,7 +246,7 @@ def _operation(
                 name=name,
                 summary=summary,
                 properties={**PLACE, **properties},
-                required=required,
+                required=(*_IN_PATH.findall(path), *required),
                 writes=method != "GET" if writes is None else writes,
                 answer=answer,
             )
@@ -251,8 +257,7 @@ def _operation(
 
 
 @_operation(
-    "GET",
-    "/memories",
+    "GET /memories",
     "listMemories",
     "List current entries, the nearest scope first; or those true or known at another time.",
     {**_LISTING, "kind": _KIND},
@@ -276,8 +281,7 @@ async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
 
 
 @_operation(
-    "POST",
-    "/memories",
+    "POST /memories",
     "addMemory",
     "Save a sentence for future sessions. Duplicates are skipped. A helper model finds the claims of a plain text."
     " Without `content`, the reply of the turn is kept as a note.",
@@ -306,10 +310,9 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
     return _report(call, await call.knowledge.remember(scope, draft, call.stamp))
 
 
-@_operation("GET", "/recall", "recall", "The same, with the question in the address.", _ASKING, ("query",))
+@_operation("GET /recall", "recall", "The same, with the question in the address.", _ASKING, ("query",))
 @_operation(
-    "POST",
-    "/memories/search",
+    "POST /memories/search",
     "searchMemories",
     "Find the entries that best answer a question, unconfirmed ones included.",
     _ASKING,
@@ -328,14 +331,7 @@ async def _recall_entries(call: ApiCall) -> Any:
     return {"entries": [describe(each, call.stamp.at) for each in found]}
 
 
-@_operation(
-    "GET",
-    "/memories/{id}",
-    "showMemory",
-    "Show an entry with its earlier and later versions.",
-    {"id": _ID},
-    ("id",),
-)
+@_operation("GET /memories/{id}", "showMemory", "Show an entry with its earlier and later versions.", {"id": _ID})
 async def _show_entry(call: ApiCall) -> Any:
     """With the bytes of the requests that contain the words; without an id, all entries."""
     wanted = call.given.get("id")
@@ -348,16 +344,8 @@ async def _show_entry(call: ApiCall) -> Any:
     return {"entries": entries}
 
 
-_UPDATED = ("id", "content")
-
-
 @_operation(
-    "PUT",
-    "/memories/{id}",
-    "updateMemory",
-    "Replace an entry: it ends, and a new one begins.",
-    _UPDATING,
-    _UPDATED,
+    "PUT /memories/{id}", "updateMemory", "Replace an entry: it ends, and a new one begins.", _UPDATING, ("content",)
 )
 async def _update_entry(call: ApiCall) -> Any:
     done = await call.knowledge.update(
@@ -371,51 +359,35 @@ async def _update_entry(call: ApiCall) -> Any:
     return _report(call, done)
 
 
-@_operation(
-    "DELETE",
-    "/memories/{id}",
-    "forgetMemory",
-    "End an entry. It stays on record.",
-    {"id": _ID},
-    ("id",),
-)
+@_operation("DELETE /memories/{id}", "forgetMemory", "End an entry. It stays on record.", {"id": _ID})
 async def _forget_entry(call: ApiCall) -> Any:
     return _report(call, await call.knowledge.forget(call.given["id"], call.stamp))
 
 
-@_operation(
-    "POST",
-    "/memories/{id}/confirm",
-    "confirmMemory",
-    "Confirm that an entry is true.",
-    {"id": _ID},
-    ("id",),
-)
+@_operation("POST /memories/{id}/confirm", "confirmMemory", "Confirm that an entry is true.", {"id": _ID})
 async def _confirm_entry(call: ApiCall) -> Any:
     return _report(call, await call.knowledge.confirm(call.given["id"], call.stamp))
 
 
 @_operation(
-    "POST",
-    "/memories/{id}/links",
+    "POST /memories/{id}/links",
     "linkMemories",
     "Link two entries of one scope.",
     {"id": _ID, "other": _ID, "relation": {**_TEXT, "description": "The relation; default: relates-to."}},
-    ("id", "other"),
+    ("other",),
 )
 async def _link_entries(call: ApiCall) -> Any:
     relation = call.given.get("relation", "relates-to")
     return _report(call, await call.knowledge.link(call.given["id"], call.given["other"], relation, call.stamp))
 
 
-@_operation("GET", "/preferences", "listPreferences", "List preferences.", {**_LISTING, "kind": _PREFERENCE})
+@_operation("GET /preferences", "listPreferences", "List preferences.", {**_LISTING, "kind": _PREFERENCE})
 async def _list_preferences(call: ApiCall) -> Any:
     return await _list(call, PREFERENCES)
 
 
 @_operation(
-    "POST",
-    "/preferences",
+    "POST /preferences",
     "addPreference",
     "Save a preference, for all projects unless a scope is given.",
     {**_ADDING, "kind": _PREFERENCE},
@@ -453,8 +425,7 @@ for _changes, _name, _summary in (
 
 
 @_operation(
-    "GET",
-    "/block",
+    "GET /block",
     "showBlock",
     "Show the text that a new session with this prompt would get; null for none.",
     {"prompt": _TEXT},
@@ -465,8 +436,7 @@ async def _show_block(call: ApiCall) -> Any:
 
 
 @_operation(
-    "POST",
-    "/undo",
+    "POST /undo",
     "undoWrite",
     "Undo a write, except an erasure; by default the last one. Undoing an undo redoes the write.",
     {"write": _TEXT},
@@ -476,8 +446,7 @@ async def _undo_write(call: ApiCall) -> Any:
 
 
 @_operation(
-    "POST",
-    "/erase",
+    "POST /erase",
     "eraseMemories",
     "Erase from the log the words of every entry with this id or these words.",
     {"matching": _TEXT},
@@ -487,7 +456,7 @@ async def _erase_entries(call: ApiCall) -> Any:
     return {"erased": await call.knowledge.erase(call.given["matching"], call.stamp)}
 
 
-@_operation("GET", "/trash", "listTrash", "List the sessions and entries in the trash, of all projects.", {})
+@_operation("GET /trash", "listTrash", "List the sessions and entries in the trash, of all projects.", {})
 async def _list_trash(call: ApiCall) -> Any:
     return {"trash": [describe_trashed(each) for each in await trash.list_trash(call.archive, call.knowledge.tenant)]}
 
@@ -496,34 +465,24 @@ _REMOVED = {"id": {"type": "string", "description": "A session, or the id of an 
 
 
 @_operation(
-    "POST",
-    "/trash/{id}",
+    "POST /trash/{id}",
     "putIntoTrash",
     "Hide a session or an entry from lists, search and new sessions; after 30 days it is erased.",
     _REMOVED,
-    ("id",),
 )
 async def _put_away(call: ApiCall) -> Any:
     done = await trash.put_away(call.archive, call.knowledge.tenant, call.given["id"], call.stamp)
     return {"what": "trashed", **describe_trashed(done)}
 
 
-@_operation(
-    "DELETE",
-    "/trash/{id}",
-    "restoreFromTrash",
-    "Restore a session or an entry from the trash.",
-    _REMOVED,
-    ("id",),
-)
+@_operation("DELETE /trash/{id}", "restoreFromTrash", "Restore a session or an entry from the trash.", _REMOVED)
 async def _take_out(call: ApiCall) -> Any:
     done = await trash.take_out(call.archive, call.knowledge.tenant, call.given["id"], call.stamp)
     return {"what": "restored", **describe_trashed(done)}
 
 
 @_operation(
-    "PUT",
-    "/sessions/{id}",
+    "PUT /sessions/{id}",
     "editSession",
     "Name a session, close or open it, or choose its grounding.",
     {
@@ -536,7 +495,6 @@ async def _take_out(call: ApiCall) -> Any:
             "description": "How it may use evicted content, as in the settings; empty for the server's.",
         },
     },
-    ("id",),
 )
 async def _edit_session(call: ApiCall) -> Any:
     title, closed, grounding = map(call.given.get, ("title", "closed", "grounding"))
@@ -556,18 +514,16 @@ _OF_OBJECT = {
 
 
 @_operation(
-    "POST",
-    "/objects/{id}/pin",
+    "POST /objects/{id}/pin",
     "pinObject",
     "Protect an object from eviction until it is unpinned, or for some turns.",
     {**_OF_OBJECT, "turns": {"type": "integer", "minimum": 1, "description": "For how many turns."}},
-    ("id",),
 )
 async def _pin_object(call: ApiCall) -> Any:
     return await _change_pin(call, partial(pins.pin, turns=call.given.get("turns")), "pinned")
 
 
-@_operation("DELETE", "/objects/{id}/pin", "unpinObject", "Allow eviction of an object again.", _OF_OBJECT, ("id",))
+@_operation("DELETE /objects/{id}/pin", "unpinObject", "Allow eviction of an object again.", _OF_OBJECT)
 async def _unpin_object(call: ApiCall) -> Any:
     return await _change_pin(call, pins.unpin, "unpinned")
 

@@ -147,7 +147,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "cli/test_search.py": ("a search is what is opened for it, and what it prints", "app/object_index app/read_models"),
     "test_log_commands.py": (
         "commands that read one stored session",
-        "cli/checkpoint cli/context cli/du cli/forget cli/log_access cli/trash cli/verify app/storage",
+        "cli/checkpoint cli/context cli/du cli/forget cli/log_access cli/verify app/storage",
     ),
     "cli/test_commands.py": (
         "what all commands have in common",

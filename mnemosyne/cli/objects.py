@@ -1,13 +1,13 @@
-"""``mnemosyne objects``, ``object``, ``pin`` and ``unpin``: the objects of a session, and one of them."""
+"""``mnemosyne objects`` and ``object``: the objects of a session, and one of them."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 import click
 
-from mnemosyne.app.process import new_id, now
+from mnemosyne.app.process import now
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.storage import Storage
 from mnemosyne.cli.log_access import branch_option, log_of, prints, session_argument, turn_option, with_log
@@ -33,9 +33,8 @@ from mnemosyne.domain.objects.protection import Resident, idle_turns
 from mnemosyne.domain.segmentation.episodes import FIRST_TURN, topics_of
 from mnemosyne.figures import count_text, percent_text, plural, printable
 from mnemosyne.http.inspector.happenings import describe_object
-from mnemosyne.services import memories, pins, windows
+from mnemosyne.services import memories, windows
 from mnemosyne.services.memories import FoundObject
-from mnemosyne.services.pins import Pinning
 from mnemosyne.services.unstructuring import members
 from mnemosyne.services.windows import Listing
 
@@ -371,68 +370,3 @@ def object_command(
         return found, texts
 
     return with_log(log_of(options), read)
-
-
-def _changes_pin(state: str) -> Callable[[Callable[..., Pinning]], click.Command]:
-    """Make a command for an object's pin; ``state`` is the sentence about its result."""
-
-    def show(done: Pinning) -> None:
-        say(f"{done.object} {state}{'' if done.recorded else ' (no change)'}.")
-
-    def decorate(command: Callable[..., Pinning]) -> click.Command:
-        made = log_options()(prints(lambda done: members(done, "object recorded"), show)(command))
-        return click.command()(click.argument("object_id", metavar="ID")(session_option(made)))
-
-    return decorate
-
-
-@_changes_pin("is pinned")
-@click.option("--reason", default="pinned by hand", show_default=True, metavar="TEXT", help="The reason.")
-@click.option("--turns", type=click.IntRange(1), metavar="N", help="Pin for N turns.  [default: until unpinned]")
-@click.option("--branch", metavar="NAME", help="Only in this branch and its later forks.  [default: in every one]")
-def pin(
-    object_id: str, session: str | None, reason: str, turns: int | None, branch: str | None, **options: Any
-) -> Pinning:
-    """Pin an object: it keeps its fidelity, however full the context is, until `mnemosyne unpin`.
-
-    \b
-      mnemosyne pin 5ft4gvt --reason "the plan" --turns 20
-
-    --turns counts from the last turn of the object's branch. Pinning again replaces the pin.
-    """
-    return with_log(
-        log_of(options),
-        lambda storage: pins.pin(
-            storage,
-            object_id,
-            session=session,
-            branch=branch,
-            reason=reason,
-            turns=turns,
-            at=now(),
-            correlation_id=new_id(),
-        ),
-    )
-
-
-@_changes_pin("is not pinned")
-@click.option("--reason", default="unpinned by hand", show_default=True, metavar="TEXT", help="The reason.")
-@click.option("--branch", metavar="NAME", help="Only in this branch and its later forks.  [default: in every one]")
-def unpin(object_id: str, session: str | None, reason: str, branch: str | None, **options: Any) -> Pinning:
-    """Unpin an object that `mnemosyne pin` pinned.
-
-    \b
-      mnemosyne unpin 5ft4gvt
-    """
-    return with_log(
-        log_of(options),
-        lambda storage: pins.unpin(
-            storage,
-            object_id,
-            session=session,
-            branch=branch,
-            reason=reason,
-            at=now(),
-            correlation_id=new_id(),
-        ),
-    )

@@ -130,7 +130,7 @@ COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "objects": (["objects", SESSION], ["object", "OBJECT"], ["objects", SESSION, "--topics"]),
     "memory": (["memory", "admit", "--list"], ["memory", "list"]),
     "sql": (["sql", "select count(*) as turns, repeat('many words ', 40) as said from turns"],),
-    "trash": (["trash", "--list"],),
+    "session_edits": (["trash", "--list"],),
     "replay": (),  # its table has only decisions that differ
     "evaluation": (["evaluate", "session.jsonl", "--tariffs", "all"],),
     "what_if": (["what-if", "transcript.jsonl", "--since", "2026-10-01", "--tariffs", "all"],),

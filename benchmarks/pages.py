@@ -21,6 +21,7 @@ from mnemosyne.app.storage import Storage, open_storage
 from mnemosyne.config import load
 from mnemosyne.data_dir import local_token
 from mnemosyne.services import checkpoints
+from mnemosyne.services.knowledge import WriteStamp
 
 TURNS, SESSIONS, SESSION_TURNS = 2_000, 200, 2
 QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS = 12, 3, 2
@@ -153,9 +154,8 @@ async def _hear(server: Server, session: str, quick: bool) -> list[Row]:
             durable = list[float]()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_time_commit, storage, storage.journal.committed.position, durable)
-                await checkpoints.name(
-                    storage, SHORT, f"heard-{number}", branch="main", turn=None, at=now(), correlation_id=new_id()
-                )
+                stamp = WriteStamp(now(), new_id())
+                await checkpoints.name(storage, SHORT, f"heard-{number}", branch="main", turn=None, stamp=stamp)
                 await _wait_for(heard, b"event: changed")
                 heard_at = time.monotonic()
             (committed,) = durable

@@ -89,12 +89,12 @@ class Client:
 
     title: str
     names: tuple[str, ...]
-    variables: Callable[[Route, Mapping[str, str]], dict[str, str]]
+    variables: Callable[[Route, Mapping[str, str]], dict[str, str]] = lambda _way, _environ: {}
     """Returns the variables, in addition to ANTHROPIC_BASE_URL, that route the client and keep its requests unchanged.
     """
-    obstacles: Callable[[Mapping[str, str], Path], list[str]]
+    obstacles: Callable[[Mapping[str, str], Path], list[str]] = lambda _environ, _folder: []
     """Returns messages about settings that would bypass the proxy."""
-    costs: Callable[[str, Mapping[str, str]], list[str]]
+    costs: Callable[[str, Mapping[str, str]], list[str]] = lambda _upstream, _environ: []
     """Returns the features that the client loses behind the proxy, given the upstream and the environment."""
     arguments: Callable[[Route], list[str]] = lambda _way: []
     """Returns the arguments to insert directly after its name."""
@@ -349,10 +349,6 @@ def _claude_environment(file: Path) -> dict[str, Any]:
     return variables if isinstance(variables, dict) else {}
 
 
-def _codex_variables(way: Route, environ: Mapping[str, str]) -> dict[str, str]:
-    return {}
-
-
 def _codex_arguments(way: Route) -> list[str]:
     """Set the base URL by option: Codex 0.169.0 ignores OPENAI_BASE_URL, and the user's file may have another URL."""
     return ["-c", f'openai_base_url="{way.url}/v1"']
@@ -373,10 +369,6 @@ def _aider_obstacles(environ: Mapping[str, str], directory: Path) -> list[str]:
         f"{AIDER_BASE} is set: aider will use that server and bypass Mnemosyne, except for Anthropic's models. Unset it"
         f" and name that server with --upstreams."
     ]
-
-
-def _nothing(_first: object, _second: object) -> list[str]:
-    return []
 
 
 def _fork_claude(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> str:
@@ -416,9 +408,9 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "Claude Code",
         ("claude", "claude-code"),
-        _claude_variables,
-        _claude_obstacles,
-        _claude_costs,
+        variables=_claude_variables,
+        obstacles=_claude_obstacles,
+        costs=_claude_costs,
         recorded_as="claude-code",
         forks=_fork_claude,
         resumes=_resume_claude,
@@ -427,9 +419,7 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "opencode",
         ("opencode", "opencode-ai"),
-        _opencode_variables,
-        _nothing,
-        _nothing,
+        variables=_opencode_variables,
         dialects=("messages", "responses"),
         recorded_as="opencode",
         forks=_fork_opencode,
@@ -438,10 +428,7 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "Codex",
         ("codex",),
-        _codex_variables,
-        _nothing,
-        _nothing,
-        _codex_arguments,
+        arguments=_codex_arguments,
         dialects=("responses",),
         asks_for_mode=False,
         recorded_as="codex",
@@ -451,9 +438,8 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "aider",
         ("aider",),
-        _aider_variables,
-        _aider_obstacles,
-        _nothing,
+        variables=_aider_variables,
+        obstacles=_aider_obstacles,
         dialects=("messages", "chat"),
         asks_for_mode=False,
     ),

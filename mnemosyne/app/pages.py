@@ -26,6 +26,7 @@ from mnemosyne.adapters.postgres.leading import lag, publish_progress
 from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.learning import find_facts
 from mnemosyne.app.object_index import fill_index, model_of, open_index, read_standing, why_words_only
+from mnemosyne.app.process import new_id, now
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import limits_of
 from mnemosyne.app.simulations import Simulations
@@ -266,8 +267,6 @@ class PagesAlone:
 async def run_pages(
     config: Config,
     listener: socket.socket,
-    now: Callable[[], int],
-    new_id: Callable[[], str],
     simulations: Simulations,
     *,
     idle_seconds: float | None = None,

@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 
 import trio
@@ -22,7 +21,7 @@ from mnemosyne.adapters.postgres.nodes import WORKER, name_of
 from mnemosyne.app.deriving import follow, help_sessions
 from mnemosyne.app.freed_memory import return_freed_memory
 from mnemosyne.app.object_index import open_index
-from mnemosyne.app.process import end_with_server
+from mnemosyne.app.process import end_with_server, new_id, now
 from mnemosyne.app.retaining import retain_daily
 from mnemosyne.app.storage import open_database
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions, stdio_line
@@ -38,7 +37,7 @@ NICENESS = 10
 """On a contended core the server gets nine tenths."""
 
 
-async def run_worker(config: Config, under_server: bool, now: Callable[[], int], new_id: Callable[[], str]) -> None:
+async def run_worker(config: Config, under_server: bool) -> None:
     """Work until SIGTERM or SIGINT; with ``under_server``, also serve the server at stdin and stdout and end when it
     ends.
     """
@@ -53,9 +52,9 @@ async def run_worker(config: Config, under_server: bool, now: Callable[[], int],
         leader = Leader(listener)
         if line is not None:
             sessions = RemoteSessions(line)
-            nursery.start_soon(_serve, config, database, sessions, leader, now, new_id)
+            nursery.start_soon(_serve, config, database, sessions, leader)
         try:
-            await leader.run(lambda progress: _lead(config, database, progress, now, new_id))
+            await leader.run(lambda progress: _lead(config, database, progress))
         finally:
             listener.close()
 
@@ -80,22 +79,13 @@ async def _fetch_model(config: Config) -> None:
         await trio.sleep(model_files.RETRY_SECONDS)
 
 
-async def _lead(
-    config: Config, database: Database, progress: Progress, now: Callable[[], int], new_id: Callable[[], str]
-) -> None:
+async def _lead(config: Config, database: Database, progress: Progress) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(retain_daily, config, database, now, new_id)
         await follow(await open_index(config, database), database, progress)
 
 
-async def _serve(
-    config: Config,
-    database: Database,
-    sessions: RemoteSessions,
-    leader: Leader,
-    now: Callable[[], int],
-    new_id: Callable[[], str],
-) -> None:
+async def _serve(config: Config, database: Database, sessions: RemoteSessions, leader: Leader) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sessions.run)
         nursery.start_soon(_beat, sessions, leader)

@@ -11,6 +11,7 @@ from mnemosyne.cli.settings import log_options
 from mnemosyne.figures import local_time
 from mnemosyne.services import checkpoints
 from mnemosyne.services.checkpoints import Naming
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.unstructuring import members
 
 MEMBERS = "name branch turn at"
@@ -56,9 +57,8 @@ def checkpoint(session: str, name: str | None, branch: str, turn: int | None, **
         if turn is not None:
             raise click.UsageError("--turn needs a NAME; without a NAME, the names are listed.")
         return with_log(config, lambda storage: checkpoints.read_all(storage, session))[1]
+    stamp = WriteStamp(now(), new_id())
     return with_log(
         config,
-        lambda storage: checkpoints.name(
-            storage, session, name, branch=branch, turn=turn, at=now(), correlation_id=new_id()
-        ),
+        lambda storage: checkpoints.name(storage, session, name, branch=branch, turn=turn, stamp=stamp),
     )

@@ -14,7 +14,7 @@ import trio
 from mnemosyne.app.discovery import find_server
 from mnemosyne.app.logs import start_logging
 from mnemosyne.app.pages import IDLE_SECONDS, run_pages
-from mnemosyne.app.process import end_with_server, new_id, now
+from mnemosyne.app.process import end_with_server, now
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.worker import NICENESS
 from mnemosyne.cli.log_access import log_of, with_read_models
@@ -86,7 +86,7 @@ def _show_alone(config: Config, page: str, secret: str, *, only_print: bool) -> 
         _show(link, only_print=only_print)
 
     async def run() -> None:
-        await run_pages(config, listener, now, new_id, _simulations(), ready=ready)
+        await run_pages(config, listener, _simulations(), ready=ready)
 
     trio.run(run)
 
@@ -100,7 +100,7 @@ def _make_pages(config: Config, number: int, load: Callable[[], Config]) -> None
     async def run() -> None:
         simulations = _simulations()
         listener = socket.socket(fileno=number)
-        await run_pages(config, listener, now, new_id, simulations, idle_seconds=IDLE_SECONDS, load=load)
+        await run_pages(config, listener, simulations, idle_seconds=IDLE_SECONDS, load=load)
 
     trio.run(run)
 

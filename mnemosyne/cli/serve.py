@@ -122,8 +122,7 @@ def worker(under_server: bool, **options: object) -> None:
     import trio
 
     from mnemosyne.app.logs import start_logging
-    from mnemosyne.app.process import new_id, now
     from mnemosyne.app.worker import run_worker
 
     start_logging(config.log_level, config.log_format, config.log_file)
-    trio.run(run_worker, config, under_server, now, new_id)
+    trio.run(run_worker, config, under_server)

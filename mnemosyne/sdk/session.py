@@ -41,6 +41,7 @@ from mnemosyne.http.relay import Relay
 from mnemosyne.sdk.conversation import AgentHistory, Content, SdkMessage, message_of
 from mnemosyne.sdk.runtime import Runtime, open_runtime
 from mnemosyne.services import asking, host_tools, object_view, pins
+from mnemosyne.services.knowledge import WriteStamp
 
 log = logging.getLogger(__name__)
 
@@ -351,9 +352,8 @@ class AgentSession:
         text = await object_view.read_text(archive, session, object_id, Fidelity.FULL)
         problem: str | None = None
         try:
-            await pins.restore(
-                archive, object_id, session=session, branch=branch, reason=reason, at=now(), correlation_id=new_id()
-            )
+            stamp = WriteStamp(now(), new_id())
+            await pins.restore(archive, object_id, session=session, branch=branch, reason=reason, stamp=stamp)
         except BadEntry as error:
             problem = str(error)
         return Restored(text or "", problem)
@@ -363,9 +363,9 @@ class AgentSession:
         of the same ``name`` replaces the last one. ``about`` are ids of objects that it describes. Raises NotFound.
         """
         identity, branch = await self._find_place()
-        archive, at = self._runtime.models.archive, now()
+        archive, stamp = self._runtime.models.archive, WriteStamp(now(), new_id())
         return await host_tools.create(
-            archive, identity.stream, branch, text, name=name, tool=tool, about=about, at=at, correlation_id=new_id()
+            archive, identity.stream, branch, text, name=name, tool=tool, about=about, stamp=stamp
         )
 
     async def annotate(self, object_id: str, note: str) -> str:
@@ -378,7 +378,7 @@ class AgentSession:
         """
         identity, _ = await self._find_place()
         archive = self._runtime.models.archive
-        await host_tools.link(archive, identity.stream, source, relation, target, at=now(), correlation_id=new_id())
+        await host_tools.link(archive, identity.stream, source, relation, target, stamp=WriteStamp(now(), new_id()))
 
     def fork(self, name: str | None = None) -> "AgentSession":
         """Return a new conversation that starts with this history; it stays open as long as this one. Raises BadTurn

@@ -11,6 +11,7 @@ from mnemosyne.domain.session.events import CheckpointNamed
 from mnemosyne.domain.session.state import Session
 from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services import memories, sessions
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.sessions import Archive
 
 
@@ -24,11 +25,10 @@ class Naming:
 
 
 async def name(
-    archive: Archive, session: str, called: str, *, branch: str, turn: int | None, at: int, correlation_id: str
+    archive: Archive, session: str, called: str, *, branch: str, turn: int | None, stamp: WriteStamp
 ) -> Naming:
-    """Name a turn of a branch, by default the last one. ``at`` is in µs of UTC.
-
-    Raises NotFound, and BadEntry for an invalid name or another turn's.
+    """Name a turn of a branch, by default the last one. Raises NotFound, and BadEntry for an invalid name or another
+    turn's.
     """
     if (fits := CHECKPOINT.fullmatch(called)) is None or fits["round"]:
         raise BadEntry(
@@ -40,10 +40,10 @@ async def name(
         held = state.checkpoints.get(called, place)
         if held != place:
             raise BadEntry(f"{called} is already the name of turn {held[1]} of {held[0]}. Choose another name.")
-        return NameCheckpoint(at=at, name=called, branch=branch, turn=place[1])
+        return NameCheckpoint(at=stamp.at, name=called, branch=branch, turn=place[1])
 
     stream = await sessions.find(archive, session)
-    decided = await memories.decide(archive, stream, command, correlation_id)
+    decided = await memories.decide(archive, stream, command, stamp.id)
     _, held = await read_all(archive, str(stream))
     return Naming(stream, next(each for each in held if each.name == called), recorded=bool(decided))
 

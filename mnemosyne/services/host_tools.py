@@ -11,6 +11,7 @@ from mnemosyne.domain.ports import Content
 from mnemosyne.domain.segmentation.written import encode_text, write_object
 from mnemosyne.domain.session.state import Session
 from mnemosyne.services import memories
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.sessions import Archive
 
 
@@ -23,30 +24,27 @@ async def create(
     name: str,
     tool: str | None,
     about: Sequence[str],
-    at: int,
-    correlation_id: str,
+    stamp: WriteStamp,
 ) -> str:
-    """Create an object as ``write_object`` does; return its id. ``at`` is in µs of UTC. Raises NotFound."""
+    """Create an object as ``write_object`` does; return its id. Raises NotFound."""
     made = ""
 
     def command(state: Session) -> Sequence[objects.Command]:
         nonlocal made
-        commands = write_object(state, branch, text, at=at, name=name, tool=tool, about=about)
+        commands = write_object(state, branch, text, at=stamp.at, name=name, tool=tool, about=about)
         made = commands[0].object
         return commands
 
-    await memories.decide(archive, stream, command, correlation_id, (Content(*encode_text(text)),))
+    await memories.decide(archive, stream, command, stamp.id, (Content(*encode_text(text)),))
     return made
 
 
-async def link(
-    archive: Archive, stream: UUID, source: str, relation: str, target: str, *, at: int, correlation_id: str
-) -> None:
-    """Link two objects. ``at`` is in µs of UTC. Raises NotFound, and ValueError for an unknown relation."""
+async def link(archive: Archive, stream: UUID, source: str, relation: str, target: str, *, stamp: WriteStamp) -> None:
+    """Link two objects. Raises NotFound, and ValueError for an unknown relation."""
     kind = LinkRelation(relation)
 
     def command(state: Session) -> LinkObject:
         other = living(state.memory, target).id
-        return LinkObject(at=at, object=living(state.memory, source).id, link=Link(kind, other))
+        return LinkObject(at=stamp.at, object=living(state.memory, source).id, link=Link(kind, other))
 
-    await memories.decide(archive, stream, command, correlation_id)
+    await memories.decide(archive, stream, command, stamp.id)

@@ -535,8 +535,7 @@ async def _change_pin(call: ApiCall, change: Callable[..., Awaitable[pins.Pinnin
         session=call.given.get("session"),
         branch=call.given.get("branch"),
         reason=call.given.get("reason") or f"{what} by the {call.knowledge.source.value}",
-        at=call.stamp.at,
-        correlation_id=call.stamp.id,
+        stamp=call.stamp,
     )
     return {"what": what if done.recorded else "unchanged", "id": done.object, "session": str(done.stream)}
 

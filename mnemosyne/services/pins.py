@@ -16,6 +16,7 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import MemoryRelease, MemoryRestore, RefusedCall
 from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services import memories
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.memories import Decided
 from mnemosyne.services.sessions import Archive
 
@@ -37,11 +38,10 @@ async def pin(
     branch: str | None = None,
     reason: str,
     turns: int | None = None,
-    at: int,
-    correlation_id: str,
+    stamp: WriteStamp,
 ) -> Pinning:
     """Keep an object at its fidelity in a ``branch`` or in every one, permanently or for ``turns`` turns of that branch
-    (of its own for every one) from now. ``at`` is in µs of UTC. Raises NotFound.
+    (of its own for every one) from now. Raises NotFound.
     """
 
     def command(state: Session) -> Pin:
@@ -49,9 +49,9 @@ async def pin(
         last = _count_turns(state, branch or found.branch)
         _check_reach(state, branch, found)
         until = None if turns is None else last + turns
-        return Pin(at=at, object=found.id, branch=branch, reason=reason, until_turn=until)
+        return Pin(at=stamp.at, object=found.id, branch=branch, reason=reason, until_turn=until)
 
-    return await _decide(archive, object_id, session, command, correlation_id)
+    return await _decide(archive, object_id, session, command, stamp)
 
 
 async def unpin(
@@ -61,40 +61,39 @@ async def unpin(
     session: str | None = None,
     branch: str | None = None,
     reason: str,
-    at: int,
-    correlation_id: str,
+    stamp: WriteStamp,
 ) -> Pinning:
-    """Unpin an object in a ``branch`` or in every one. ``at`` is in µs of UTC. Raises NotFound."""
+    """Unpin an object in a ``branch`` or in every one. Raises NotFound."""
 
     def command(state: Session) -> Unpin:
         found = living(state.memory, object_id)
         _check_reach(state, branch, found)
-        return Unpin(at=at, object=found.id, branch=branch, reason=reason)
+        return Unpin(at=stamp.at, object=found.id, branch=branch, reason=reason)
 
-    return await _decide(archive, object_id, session, command, correlation_id)
+    return await _decide(archive, object_id, session, command, stamp)
 
 
 async def release(
-    archive: Archive, object_id: str, *, session: str, branch: str, reason: str, at: int, correlation_id: str
+    archive: Archive, object_id: str, *, session: str, branch: str, reason: str, stamp: WriteStamp
 ) -> Pinning:
-    """Let a branch evict an object at its next compaction, by the rules of the model's own release. ``at`` is in µs of
-    UTC. Raises NotFound, and BadEntry if the object must stay.
+    """Let a branch evict an object at its next compaction, by the rules of the model's own release. Raises NotFound,
+    and BadEntry if the object must stay.
     """
 
     def command(state: Session) -> Release:
         each = state.memory.view_of(branch).own(living(state.memory, object_id))
         if not each.released and (why := explain_retention(state, branch, each)) is not None:
             raise BadEntry(why)
-        return Release(at=at, object=each.id, branch=branch, turn=_count_turns(state, branch), reason=reason)
+        return Release(at=stamp.at, object=each.id, branch=branch, turn=_count_turns(state, branch), reason=reason)
 
-    return await _decide(archive, object_id, session, command, correlation_id)
+    return await _decide(archive, object_id, session, command, stamp)
 
 
 async def restore(
-    archive: Archive, object_id: str, *, session: str, branch: str, reason: str, at: int, correlation_id: str
+    archive: Archive, object_id: str, *, session: str, branch: str, reason: str, stamp: WriteStamp
 ) -> Pinning:
     """Show an object again in a branch's next request, at the fidelity at which the model itself could restore it.
-    ``at`` is in µs of UTC. Raises NotFound, and BadEntry if it cannot be restored.
+    Raises NotFound, and BadEntry if it cannot be restored.
     """
 
     def command(state: Session) -> Request:
@@ -103,16 +102,16 @@ async def restore(
         if isinstance(granted, RefusedCall):
             raise BadEntry(granted.text)
         turn = _count_turns(state, branch)
-        return Request(at=at, object=each.id, branch=branch, turn=turn, after=granted.after, reason=reason)
+        return Request(at=stamp.at, object=each.id, branch=branch, turn=turn, after=granted.after, reason=reason)
 
-    return await _decide(archive, object_id, session, command, correlation_id)
+    return await _decide(archive, object_id, session, command, stamp)
 
 
 async def _decide(
-    archive: Archive, object_id: str, session: str | None, command: Callable[[Session], Decided], correlation_id: str
+    archive: Archive, object_id: str, session: str | None, command: Callable[[Session], Decided], stamp: WriteStamp
 ) -> Pinning:
     found = await memories.find(archive, object_id, session)
-    decided = await memories.decide(archive, found.stream, command, correlation_id)
+    decided = await memories.decide(archive, found.stream, command, stamp.id)
     return Pinning(stream=found.stream, object=bare(object_id), recorded=bool(decided))
 
 

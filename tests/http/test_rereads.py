@@ -36,6 +36,7 @@ from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
 from mnemosyne.replay.deciding import review
 from mnemosyne.services import pins
 from mnemosyne.services.citations import citations_text, read_citations
+from mnemosyne.services.knowledge import WriteStamp
 from tests.actors.support import PATIENT
 from tests.http.evicting import DECIDED, exchange, indexed_stage, read_and_evict
 from tests.http.managing import (
@@ -299,8 +300,8 @@ async def ask_back(stage: Stage) -> str:
     first = next(each.object for each in made if each.source_key == "/docs/notes.md")
     log, journal = stage.log, stage.process.journal
     archive: Any = SimpleNamespace(events=log, contents=log, journal=journal, directory=PlainDirectory(log))
-    asked = {"session": str(await stage.stream()), "branch": "main", "reason": "a person", "correlation_id": "p"}
-    await pins.restore(archive, first, at=1_700_000_000_000_000, **asked)
+    asked = {"session": str(await stage.stream()), "branch": "main", "reason": "a person"}
+    await pins.restore(archive, first, stamp=WriteStamp(1_700_000_000_000_000, "p"), **asked)
     return first
 
 

@@ -9,13 +9,14 @@ from mnemosyne.services.checkpoints import Naming, name, read_all
 from mnemosyne.services.exporting import export
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.forks import find_fork_point
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.manifests import read_manifest
 from mnemosyne.services.verifying import verify
 from tests.services.talking import Talk, assistant, body, talking, user
 
 
 async def named(talk: Talk, checkpoint: str, turn: int | None = None, *, branch: str = "main") -> Naming:
-    return await name(talk.archive, str(talk.stream), checkpoint, branch=branch, turn=turn, at=9, correlation_id="c")
+    return await name(talk.archive, str(talk.stream), checkpoint, branch=branch, turn=turn, stamp=WriteStamp(9, "c"))
 
 
 async def three_turns(talk: Talk) -> None:

@@ -11,6 +11,7 @@ from mnemosyne.errors import ContentForgotten, NotFound
 from mnemosyne.services import checkpoints
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.forks import find_fork_point
+from mnemosyne.services.knowledge import WriteStamp
 from tests.services.talking import TOOLS, assistant, body, talking, user
 
 
@@ -56,8 +57,8 @@ async def test_a_fork_of_a_running_fork_continues_from_the_last_complete_reply_b
         await talk.ask(body([*said[:2], user("another two")]), reply=None)
         branch, turn, _ = attrs.astuple(list(talk.sent)[-1])
         assert (branch, turn) == ("fork-1", 2)
-        named = {"branch": branch, "turn": turn, "at": 9, "correlation_id": "c"}
-        await checkpoints.name(talk.archive, str(talk.stream), "here", **named)
+        stamp = WriteStamp(9, "c")
+        await checkpoints.name(talk.archive, str(talk.stream), "here", branch=branch, turn=turn, stamp=stamp)
         found = await find_fork_point(talk.archive, str(talk.stream), "here")
         assert (found.turn, found.request["messages"]) == (1, said[:1])
 

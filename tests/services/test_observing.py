@@ -7,6 +7,7 @@ import attrs
 from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.observing import NOTHING, no_observations, observe
 from tests.domain.history.test_plans import todos
 from tests.services.talking import Talk, assistant, body, plain, talking, user
@@ -78,7 +79,7 @@ async def test_cached_observations_include_later_checkpoints_and_end_with_deleti
         await talk.ask(body([user("Do it."), *called("TodoWrite", todos(a="pending"), "ok", 1)]))
         assert (await observe(talk.archive, talk.stream, None, 1, known)).checkpoints == ()
         for count, checkpoint in enumerate(("begun", "again"), 1):
-            await name(talk.archive, str(talk.stream), checkpoint, branch="main", turn=1, at=9, correlation_id="c")
+            await name(talk.archive, str(talk.stream), checkpoint, branch="main", turn=1, stamp=WriteStamp(9, "c"))
             found = await observe(talk.archive, talk.stream, None, 1, known)
             assert [each.name for each in found.checkpoints] == ["begun", "again"][:count]
             assert found.plan is not None

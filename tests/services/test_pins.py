@@ -4,17 +4,20 @@ import pytest
 
 from mnemosyne.errors import NotFound
 from mnemosyne.services import memories
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.object_view import read_object_view
 from mnemosyne.services.pins import Pinning, pin, unpin
 from tests.services.talking import rich_session, talking
 from tests.services.test_memories import an_object
+
+STAMP = WriteStamp(1, "c")
 
 
 async def test_a_pin_s_duration_counts_from_the_last_turn_of_its_branch() -> None:
     async with talking() as talk:
         await rich_session(talk)
     wanted = await an_object(talk)
-    done = await pin(talk.archive, f"#{wanted.upper()}", reason="r", turns=3, at=1, correlation_id="c")
+    done = await pin(talk.archive, f"#{wanted.upper()}", reason="r", turns=3, stamp=STAMP)
     assert done == Pinning(stream=talk.stream, object=wanted, recorded=True)
     found = await memories.find(talk.archive, wanted, None)
     assert found.object.pin is not None
@@ -26,13 +29,13 @@ async def test_a_repeated_pin_and_a_pin_of_a_missing_object_record_nothing() -> 
         await rich_session(talk)
     wanted = await an_object(talk)
     recorded = [
-        (await change(talk.archive, wanted, reason="r", at=1, correlation_id="c")).recorded
+        (await change(talk.archive, wanted, reason="r", stamp=STAMP)).recorded
         for change in (unpin, pin, pin, unpin, unpin)
     ]
     assert recorded == [False, True, False, True, False]
     before = await talk.archive.log.sizes(talk.stream)
     with pytest.raises(NotFound):
-        await pin(talk.archive, "nosuch", reason="r", at=1, correlation_id="c")
+        await pin(talk.archive, "nosuch", reason="r", stamp=STAMP)
     assert await talk.archive.log.sizes(talk.stream) == before
 
 
@@ -41,10 +44,10 @@ async def test_the_view_of_an_object_names_the_branches_of_its_pins_and_a_wider_
         await rich_session(talk)
     wanted = await an_object(talk)
     for branch, turns, pinned in (("fork-1", 1, ["fork-1"]), (None, None, [""]), ("main", 1, ["", "main"])):
-        await pin(talk.archive, wanted, branch=branch, reason="r", turns=turns, at=1, correlation_id="c")
+        await pin(talk.archive, wanted, branch=branch, reason="r", turns=turns, stamp=STAMP)
         assert list((await read_object_view(talk.archive, str(talk.stream), wanted)).pins) == pinned
-    again = await pin(talk.archive, wanted, reason="r", at=1, correlation_id="c")
+    again = await pin(talk.archive, wanted, reason="r", stamp=STAMP)
     assert again.recorded  # else it would end in main with the pin of that branch
     assert list((await read_object_view(talk.archive, str(talk.stream), wanted)).pins) == [""]
     with pytest.raises(NotFound, match="agent-1 has no object"):
-        await pin(talk.archive, wanted, branch="agent-1", reason="r", at=1, correlation_id="c")
+        await pin(talk.archive, wanted, branch="agent-1", reason="r", stamp=STAMP)

@@ -14,6 +14,7 @@ from mnemosyne.errors import NotFound
 from mnemosyne.http.inspector.happenings import describe_object
 from mnemosyne.http.inspector.page_context import Decide, LongPage, LongView, PageContext
 from mnemosyne.services import object_view, pins
+from mnemosyne.services.knowledge import WriteStamp
 
 _OBJECT = "/-/session/<session>/object/<object_id>"
 
@@ -65,8 +66,7 @@ def _deciding(command: Any, branch: str | None) -> Decide:
             object_id,
             session=str(stream),
             reason=form.get("reason", "").strip()[:LONGEST_REASON] or REASON,
-            at=page_context.now(),
-            correlation_id=page_context.new_id(),
+            stamp=WriteStamp(page_context.now(), page_context.new_id()),
             branch=form.get("branch", branch),
         )
         return f"/-/session/{stream}/object/{object_id}"

@@ -9,6 +9,7 @@ import trio
 
 from mnemosyne.http.inspector.live import stream_changes
 from mnemosyne.services import pins
+from mnemosyne.services.knowledge import WriteStamp
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import NOW, Pages
 from tests.waiting import DEADLINE
@@ -41,5 +42,5 @@ async def _pin(pages: Pages, session: str) -> None:
     result = await pages.json(f"/-/session/{session}.json")
     found = result["view"]["map"]["spans"][0]["object"]["id"]
     archive = pages.page_context.archive
-    await pins.pin(archive, found, session=session, reason="a test", at=NOW, correlation_id="a")
-    await pins.unpin(archive, found, session=session, reason="a test", at=NOW, correlation_id="b")
+    await pins.pin(archive, found, session=session, reason="a test", stamp=WriteStamp(NOW, "a"))
+    await pins.unpin(archive, found, session=session, reason="a test", stamp=WriteStamp(NOW, "b"))

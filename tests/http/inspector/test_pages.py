@@ -24,6 +24,7 @@ from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.page_links import PageLinks, PageRole
 from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
+from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.savings import read_savings
 from mnemosyne.services.usage import read_usage
 from tests.adapters.log_support import query
@@ -118,7 +119,7 @@ async def test_a_session_s_page_links_its_checkpoints_and_their_differences(page
     await pages.get(page)  # what is seen is kept until there are more turns
     async with open_storage(settings(shown.dsn, shown.folder)) as storage:
         for turn, called in ((12, "before"), (18, "after")):
-            await name(storage, shown.session, called, branch="main", turn=turn, at=NOW, correlation_id="c")
+            await name(storage, shown.session, called, branch="main", turn=turn, stamp=WriteStamp(NOW, "c"))
     _, text = await pages.get(page)
     assert "<mark>before</mark>" in text
     assert "<mark>after</mark>" in text

@@ -3,7 +3,7 @@
 A stored name never changes; changing a field makes a new version of the name. `docs/events.md` explains each field.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -249,123 +249,77 @@ EVENT_NAMES: Mapping[str, type[Event]] = {
 """The stored name of each event. A name never changes."""
 
 
+Upcast = Callable[[dict[str, Any]], dict[str, Any]]
+"""Converts the fields of a stored event to those of the next version."""
+
+
+def _add(**then: Any) -> Upcast:
+    """Add fields, with the values that earlier versions, which had no such fields, stood for."""
+    return lambda fields: {**fields, **then}
+
+
+def _add_to_speaker(**then: Any) -> Upcast:
+    """The same for the client headers of a request, if it has any."""
+
+    def upcast(began: dict[str, Any]) -> dict[str, Any]:
+        speaker = began.get("speaker")
+        return {**began, "speaker": {**speaker, **then} if speaker else None}
+
+    return upcast
+
+
 def _without_wishes(assessed: dict[str, Any]) -> dict[str, Any]:
     """Drop the evictions that a second policy, which never acted, would have made at the assessed turn."""
     return {name: value for name, value in assessed.items() if name not in ("wished", "withdrawn")}
 
 
-def _upcast_unchecked(summarized: dict[str, Any]) -> dict[str, Any]:
-    """Upcast a rendition from before spot checks."""
-    return {**summarized, "losses": {**summarized["losses"], "asked": 0, "failed": []}}
-
-
-def _without_first_byte(ended: dict[str, Any]) -> dict[str, Any]:
-    """Upcast the end of a turn that did not record the time to the first byte of its reply."""
-    return {**ended, "first_byte": None}
-
-
-def _without_limits(ended: dict[str, Any]) -> dict[str, Any]:
-    """Upcast the end of a turn that did not record the limits of a subscription either."""
-    return _without_first_byte({**ended, "limits": {}})
-
-
-def _without_betas(began: dict[str, Any]) -> dict[str, Any]:
-    """Upcast a request that did not record its betas."""
-    speaker = began.get("speaker")
-    return {**began, "speaker": {**speaker, "betas": None} if speaker else None}
-
-
-def _without_submission(began: dict[str, Any]) -> dict[str, Any]:
-    """Upcast a request from before hooks vouched for prompts."""
-    return _without_betas({**began, "submitted": None})
-
-
-def _without_credential(began: dict[str, Any]) -> dict[str, Any]:
-    """Upcast a request that did not record the kind of its credential either."""
-    speaker = began.get("speaker")
-    return _without_submission({**began, "speaker": {**speaker, "credential": None} if speaker else None})
-
-
-_OF_ALL_KINDS: Mapping[str, Any] = {"by_kind": False}
-_OF_ENDS: Mapping[str, Any] = {"prefixes": False, "nearest": False, **_OF_ALL_KINDS}
-_UNCITED: Mapping[str, Any] = {"cited": False, **_OF_ENDS}
-_THREE_FAULTS: Mapping[str, Any] = {"faults": 3, **_UNCITED}
-_ONE_POLICY: Mapping[str, Any] = {
-    "policy": "economic",
-    "policy_version": "",
-    "fidelity": "thrifty",
-    "chosen": [],
-    "refused": [],
-    "restores": "both",
-    **_THREE_FAULTS,
-}
-_UNCOUNTED: Mapping[str, Any] = {"counted": False, **_ONE_POLICY}
-_OF_BEFORE: Mapping[str, Any] = {"manages_small": True, "scaled": False, "parts": False, **_UNCOUNTED}
-"""The behaviour of earlier servers, which had no settings for it."""
-
 _USUAL_WINDOW = 160_000
 """The default window of earlier servers; None is the default now."""
 
-
-def _upcast_settings(**then: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Upcast settings, with the values that absent fields had ``then``."""
-
-    def upcast(taken: dict[str, Any]) -> dict[str, Any]:
-        window = taken["window"]
-        return {**taken, **then, "window": None if window == _USUAL_WINDOW else window}
-
-    return upcast
-
-
-EVENT_UPCASTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
-    "session.edited.v1": (
-        "session.edited.v2",
-        lambda fields: {**fields, "closed": fields["closed"] or None, "grounding": None},
+_UPCASTS: Mapping[str, Sequence[Upcast]] = {
+    "session.edited": (lambda fields: {**fields, "closed": fields["closed"] or None, "grounding": None},),
+    "session.round_finished": (_add(faults=0, tokens=0),),
+    "object.created": (_add(by_user=[]),),
+    "object.pinned": (_add(branch=None),),
+    "object.unpinned": (_add(branch=None),),
+    "object.released": (_add(everywhere=True),),
+    "object.faulted": (_add(why=None),),
+    "object.summarized": (lambda fields: {**fields, "losses": {**fields["losses"], "asked": 0, "failed": []}},),
+    "session.turn_assessed": (_without_wishes,),
+    "session.branch_mode_set": (lambda fields: {"tool_budget": None, **fields, "late": False}, _add(behind=False)),
+    "session.settings_taken": (
+        _add(tariff=API, models=""),
+        _add(tell_repeats=False),
+        _add(manages_small=True, scaled=False),
+        _add(parts=False),
+        lambda fields: {**fields, "window": None if fields["window"] == _USUAL_WINDOW else fields["window"]},
+        _add(counted=False),
+        _add(policy="economic", policy_version="", fidelity="thrifty", chosen=[], refused=[], restores="both"),
+        _add(faults=3),
+        _add(cited=False),
+        _add(prefixes=False, nearest=False),
+        _add(by_kind=False),
     ),
-    "session.round_finished.v1": ("session.round_finished.v2", lambda fields: {**fields, "faults": 0, "tokens": 0}),
-    "object.created.v1": ("object.created.v2", lambda fields: {**fields, "by_user": []}),
-    "object.pinned.v1": ("object.pinned.v2", lambda fields: {**fields, "branch": None}),
-    "object.unpinned.v1": ("object.unpinned.v2", lambda fields: {**fields, "branch": None}),
-    "object.released.v1": ("object.released.v2", lambda fields: {**fields, "everywhere": True}),
-    "object.faulted.v1": ("object.faulted.v2", lambda fields: {**fields, "why": None}),
-    "object.summarized.v1": ("object.summarized.v2", _upcast_unchecked),
-    "session.turn_assessed.v1": ("session.turn_assessed.v2", _without_wishes),
-    "session.branch_mode_set.v1": (
-        "session.branch_mode_set.v3",
-        lambda fields: {"tool_budget": None, **fields, "late": False, "behind": False},
-    ),
-    "session.branch_mode_set.v2": ("session.branch_mode_set.v3", lambda fields: {**fields, "behind": False}),
-    "session.settings_taken.v1": (
-        "session.settings_taken.v12",
-        _upcast_settings(tariff=API, models="", tell_repeats=False, **_OF_BEFORE),
-    ),
-    "session.settings_taken.v2": ("session.settings_taken.v12", _upcast_settings(tell_repeats=False, **_OF_BEFORE)),
-    "session.settings_taken.v3": ("session.settings_taken.v12", _upcast_settings(**_OF_BEFORE)),
-    "session.settings_taken.v4": ("session.settings_taken.v12", _upcast_settings(parts=False, **_UNCOUNTED)),
-    "session.settings_taken.v5": ("session.settings_taken.v12", _upcast_settings(**_UNCOUNTED)),
-    "session.settings_taken.v6": ("session.settings_taken.v12", lambda fields: {**fields, **_UNCOUNTED}),
-    "session.settings_taken.v7": ("session.settings_taken.v12", lambda fields: {**fields, **_ONE_POLICY}),
-    "session.settings_taken.v8": ("session.settings_taken.v12", lambda fields: {**fields, **_THREE_FAULTS}),
-    "session.settings_taken.v9": ("session.settings_taken.v12", lambda fields: {**fields, **_UNCITED}),
-    "session.settings_taken.v10": ("session.settings_taken.v12", lambda fields: {**fields, **_OF_ENDS}),
-    "session.settings_taken.v11": ("session.settings_taken.v12", lambda fields: {**fields, **_OF_ALL_KINDS}),
-    "session.grounds_noted.v1": ("session.grounds_noted.v2", lambda fields: {**fields, "policy": None}),
-    "session.turn_finished.v1": ("session.turn_finished.v3", _without_limits),
-    "session.turn_finished.v2": ("session.turn_finished.v3", _without_first_byte),
-    "session.turn_interrupted.v1": ("session.turn_interrupted.v3", _without_limits),
-    "session.turn_interrupted.v2": ("session.turn_interrupted.v3", _without_first_byte),
-    "session.turn_began.v1": ("session.turn_began.v4", _without_credential),
-    "session.turn_began.v2": ("session.turn_began.v4", _without_submission),
-    "session.turn_began.v3": ("session.turn_began.v4", _without_betas),
-    "session.helper_asked.v1": (
-        "session.helper_asked.v2",
-        lambda fields: {**fields, "version": 0, "prompt": "", "read": None, "written": None},
-    ),
+    "session.grounds_noted": (_add(policy=None),),
+    "session.turn_finished": (_add(limits={}), _add(first_byte=None)),
+    "session.turn_interrupted": (_add(limits={}), _add(first_byte=None)),
+    "session.turn_began": (_add_to_speaker(credential=None), _add(submitted=None), _add_to_speaker(betas=None)),
+    "session.helper_asked": (_add(version=0, prompt="", read=None, written=None),),
 }
-"""For each stored name that is no longer written: its successor, and a function that converts the fields."""
+"""For each kind of event, the conversions from version 1 to 2, from 2 to 3, and so on."""
+
+EVENT_UPCASTS: Mapping[str, tuple[str, Upcast]] = {
+    f"{kind}.v{version}": (f"{kind}.v{version + 1}", upcast)
+    for kind, upcasts in _UPCASTS.items()
+    for version, upcast in enumerate(upcasts, 1)
+}
+"""For each stored name that is no longer written: the name of the next version, and the conversion to it."""
 
 
 def names_of(*kinds: type[Event]) -> list[str]:
     """The stored names of some kinds of events, earlier versions included."""
     names = [name for name, event in EVENT_NAMES.items() if event in kinds]
-    return [*names, *(old for old, (name, _) in EVENT_UPCASTS.items() if name in names)]
+    for old, (name, _) in reversed([*EVENT_UPCASTS.items()]):
+        if name in names:
+            names.append(old)
+    return names

@@ -19,8 +19,8 @@ from benchmarks.load import Address, Client, history_request
 from benchmarks.upstream_server import Played
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.nodes import WORKER as LISTED_WORKER
-from mnemosyne.adapters.postgres.nodes import list_nodes
+from mnemosyne.adapters.postgres.leading import WORKER as LISTED_WORKER
+from mnemosyne.adapters.postgres.leading import list_nodes
 
 KILLED, STOPPED = "killed", "stopped"
 LOOK_SECONDS = 0.05

@@ -16,7 +16,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # The domain
     "domain/segmentation/test_segment.py": (
         "a rule shows in the objects that come of a conversation",
-        "domain/segmentation/commands domain/segmentation/exchanges domain/segmentation/files"
+        "domain/segmentation/exchanges domain/segmentation/files"
         " domain/segmentation/references domain/segmentation/tools domain/objects/units",
     ),
     "domain/segmentation/test_laws.py": (
@@ -39,7 +39,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "cli/test_archive.py": (
         "that what lies in a file is read as before shows in commands, which read it from a real database",
-        "services/archiving adapters/postgres/archive_files adapters/postgres/archived_contents",
+        "services/archiving adapters/postgres/archive_files",
     ),
     "adapters/postgres/test_journal.py": ("a batch shows in what becomes of its appends", "adapters/postgres/batches"),
     "adapters/postgres/test_event_log.py": (
@@ -60,11 +60,9 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "adapters/test_upstream.py": ("a port is what its adapter is tested against", "domain/wire/exchange"),
     "adapters/helpers/test_helpers.py": (
         "a port is what its adapters are tested against, against one endpoint",
-        "domain/helper/model domain/helper/background domain/helper/tasks domain/helper/credential "
+        "domain/helper/model domain/helper/background domain/helper/tasks "
         "adapters/helpers/endpoint adapters/helpers/anthropic",
     ),
-    "domain/helper/test_audit.py": ("what is folded is what a task's record says", "domain/session/judged_objects"),
-    "domain/helper/test_summarize.py": ("an L2 is written and verified like an L1", "domain/helper/compress"),
     "http/test_summarized_epochs.py": ("an order counts by what a rewrite then shows", "domain/helper/ordering"),
     "cli/test_accounts.py": ("misses are a table of usage", "cli/cache_misses"),
     "domain/cost/test_cache_misses.py": ("a change is named with what it cost", "domain/cost/prompt_changes"),

@@ -7,7 +7,7 @@ import trio
 
 from mnemosyne.actors.helper_calls import HelperModels
 from mnemosyne.domain.helper.answer import ANSWER, ComposedAnswer, HelperQuestion
-from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected
 from mnemosyne.domain.session.decision_inputs import NOTHING_FOUND
 from mnemosyne.domain.session.input_events import HelperAnswer

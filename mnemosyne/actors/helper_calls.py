@@ -13,8 +13,7 @@ import trio
 
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.helper.credential import ClientKey
-from mnemosyne.domain.helper.model import Completion, HelperFailed, HelperModel, HelperPrompt, HelperSource
+from mnemosyne.domain.helper.model import ClientKey, Completion, HelperFailed, HelperModel, HelperPrompt, HelperSource
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Inputs, Rejected, Result
 from mnemosyne.domain.session.budget import DAY, Budget, DaySpending, Spending
 

@@ -16,7 +16,7 @@ import trio
 from mnemosyne.actors.helper_calls import HelperModels, charge_on_failure
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.helper.background import NO_EFFECT, BackgroundTask, Effect, HelperOrder, Signed
-from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.helper.task import Accepted
 from mnemosyne.domain.ports import ContentStore, Ticket
 from mnemosyne.domain.session.decision_inputs import RecordWork

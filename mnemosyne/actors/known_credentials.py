@@ -14,7 +14,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.bounded import Lru
-from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.wire.identity import find_api_key
 
 HELD = 16_384

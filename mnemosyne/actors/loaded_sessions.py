@@ -19,8 +19,8 @@ from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.session_orders import LearnContext
 from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.helper.background import HelperOrder
-from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.domain.helper.facts import FACTS
+from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.knowledge.prompts import LearnedFact

@@ -6,13 +6,16 @@ share. A folder without git is its own project.
 """
 
 import configparser
+import re
 from pathlib import Path
 
-from mnemosyne.domain.knowledge.projects import name_remote
 from mnemosyne.regular_files import read_text
 
 _LONGEST = 1_000_000
 """The limit of bytes of a file."""
+
+_SCP = re.compile(r"(?:[^@/\s]+@)?([^:/\s]+):(?!//)(.+)")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGNORECASE)
 
 
 def find_project(folder: Path) -> str:
@@ -46,3 +49,14 @@ def _find_remote(common: Path) -> str | None:
         return name_remote(parser.get('remote "origin"', "url", fallback="") or "")
     except (OSError, configparser.Error):
         return None
+
+
+def name_remote(url: str) -> str | None:
+    """The name of the project that a git remote holds, such as ``github.com/ada/app``: without scheme, user, port and
+    ``.git``, so that it is the same over ssh and https. None for a remote that is a folder.
+    """
+    found = _URL.fullmatch(url.strip()) or _SCP.fullmatch(url.strip())
+    if found is None or url.strip().startswith(("/", ".", "file:")):
+        return None
+    path = found[2].strip("/").removesuffix(".git")
+    return f"{found[1].casefold()}/{path}" if path else None

@@ -37,7 +37,7 @@ from mnemosyne.bounded import Lru
 from mnemosyne.config import Config, databases_of
 from mnemosyne.data_dir import prepare_data_dir
 from mnemosyne.domain.helper.answer import HelperQuestion
-from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.wire.exchange import UpstreamRequest
 from mnemosyne.errors import BadConfiguration, LogUnavailable, MnemosyneError, ServerDidNotStart

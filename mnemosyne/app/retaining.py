@@ -10,7 +10,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
+from mnemosyne.adapters.postgres.archive_files import PostgresArchivedContents
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.app.storage import Storage, run_journal, storage_of
 from mnemosyne.config import Config

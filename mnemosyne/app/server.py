@@ -24,7 +24,7 @@ from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal
-from mnemosyne.adapters.postgres.nodes import SERVER, name_of
+from mnemosyne.adapters.postgres.leading import SERVER, name_of
 from mnemosyne.adapters.postgres.placements import join_shards
 from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLog
 from mnemosyne.adapters.upstream import HttpUpstream

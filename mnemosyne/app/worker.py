@@ -16,8 +16,7 @@ import trio
 
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.leading import Leader
-from mnemosyne.adapters.postgres.nodes import WORKER, name_of
+from mnemosyne.adapters.postgres.leading import WORKER, Leader, name_of
 from mnemosyne.app.deriving import follow, help_sessions
 from mnemosyne.app.freed_memory import return_freed_memory
 from mnemosyne.app.object_index import open_index

@@ -21,7 +21,7 @@ from mnemosyne.actors.composing import WaitingQuestions
 from mnemosyne.actors.helper_work import HelperRequest, WaitingOrders
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.helper.answer import HelperQuestion
-from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
 

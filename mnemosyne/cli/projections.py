@@ -9,7 +9,7 @@ import attrs
 import click
 
 from mnemosyne.adapters.postgres.cold_requests import ColdRequests, clear
-from mnemosyne.adapters.postgres.nodes import Node, list_nodes
+from mnemosyne.adapters.postgres.leading import Node, list_nodes
 from mnemosyne.adapters.postgres.projection_store import Report
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels

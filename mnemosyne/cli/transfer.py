@@ -13,7 +13,7 @@ from uuid import UUID
 import click
 import trio
 
-from mnemosyne.adapters.postgres.archived_contents import PostgresArchivedContents
+from mnemosyne.adapters.postgres.archive_files import PostgresArchivedContents
 from mnemosyne.adapters.postgres.backup import BackupContents, check_backup, read_backup, write_backup
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.storage import Storage, event_codec, open_database, storage_of

@@ -6,7 +6,7 @@ import pytest
 
 from mnemosyne.actors import known_credentials
 from mnemosyne.actors.known_credentials import ClientKeys, KnownCredentials
-from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.session.directory import stream_of
 
 ONE, OTHER = (("x-api-key", "one"),), (("x-api-key", "other"),)

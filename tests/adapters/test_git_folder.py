@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.adapters.git_folder import find_project
+from mnemosyne.adapters.git_folder import find_project, name_remote
 
 URL = "git@github.com:ada/app.git"
 
@@ -81,3 +81,23 @@ def test_a_worktree_with_special_files_does_not_block(tmp_path: Path, kind: str)
     else:
         (own / "config").symlink_to("/dev/zero")
     assert isinstance(find_project(tmp_path), str)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com/ada/app.git",
+        "https://github.com/ada/app",
+        "https://ada:token@GitHub.com/ada/app.git/",
+        "ssh://git@github.com:22/ada/app.git",
+        "git@github.com:ada/app.git",
+        "github.com:ada/app",
+    ],
+)
+def test_all_urls_of_a_repository_give_the_same_name(url: str) -> None:
+    assert name_remote(url) == "github.com/ada/app"
+
+
+@pytest.mark.parametrize("url", ["", "/srv/git/app.git", "../app", "file:///srv/app", "nothing"])
+def test_a_local_folder_gives_no_name(url: str) -> None:
+    assert name_remote(url) is None

@@ -17,7 +17,7 @@ from mnemosyne.app.worker_link import Line, RemoteSessions, WorkerStatus, answer
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.helper.answer import HelperPassage, HelperQuestion
 from mnemosyne.domain.helper.background import Effect
-from mnemosyne.domain.helper.credential import ClientKey
+from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 import mnemosyne_lab.cli
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.nodes import SERVER, name_of
+from mnemosyne.adapters.postgres.leading import SERVER, name_of
 from mnemosyne.app.storage import event_codec
 from mnemosyne.cli import main, printing
 from mnemosyne.cli.printing import LEAST, Row, fit, print_table, say, table_lines

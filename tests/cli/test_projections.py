@@ -3,7 +3,7 @@
 import trio
 
 from mnemosyne.adapters.postgres.database import Database
-from mnemosyne.adapters.postgres.nodes import SERVER, name_of
+from mnemosyne.adapters.postgres.leading import SERVER, name_of
 from mnemosyne.projections.catalog import ALL
 from tests.adapters.log_support import query
 from tests.cli.logs import GOLDEN, put_golden

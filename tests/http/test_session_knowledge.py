@@ -17,13 +17,13 @@ from trio.testing import MockClock
 
 from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.owners import OWNER, MemoryOwners
+from mnemosyne.domain.history.replay import find_retired
 from mnemosyne.domain.knowledge.decide import AdmitCredential, DismissCredential, Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore, knowledge_stream
 from mnemosyne.domain.knowledge.recalling import Nearness
 from mnemosyne.domain.knowledge.state import Entry
 from mnemosyne.domain.objects.events import ObjectCreated
-from mnemosyne.domain.objects.retired import find_retired
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.recall.retrieval import WORDS_ALONE
 from mnemosyne.domain.session.events import Event

@@ -14,8 +14,7 @@ from mnemosyne.bounded import Lru
 from mnemosyne.config import HELPER_MODEL, Config, upstreams_of
 from mnemosyne.domain.cost.catalogue import price_of, small_model_of
 from mnemosyne.domain.cost.prices import Price
-from mnemosyne.domain.helper.credential import ClientKey
-from mnemosyne.domain.helper.model import FREE, HelperModel, HelperSource, OneModel
+from mnemosyne.domain.helper.model import FREE, ClientKey, HelperModel, HelperSource, OneModel
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.setting_values import is_loopback
 from mnemosyne.upstreams import list_takers

@@ -15,7 +15,7 @@ from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, find_sp
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.full_text import full_text
-from mnemosyne.domain.session.judged_objects import AUDIT, name_form
+from mnemosyne.domain.session.helper_results import AUDIT, name_form
 from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.text.stubs import render_count
 

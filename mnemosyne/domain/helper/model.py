@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import attrs
 
 from mnemosyne.domain.cost.prices import Price, Tokens
-from mnemosyne.domain.helper.credential import ClientKey
 from mnemosyne.errors import MnemosyneError
 
 FREE = Price(0, 0, read=0)
@@ -106,6 +105,17 @@ class HelperModel(Hashable, Protocol):
 
     async def check(self) -> None:
         """Check the endpoint without cost. Raises HelperFailed if it does not answer or lacks the model."""
+
+
+@attrs.frozen(kw_only=True)
+class ClientKey:
+    """The API key of a client's request, for a helper model at the same provider, and the dialect and the model of the
+    request that it came with. It is held in memory only.
+    """
+
+    key: str = attrs.field(repr=False)
+    dialect: str
+    model: str | None
 
 
 class HelperSource(Protocol):

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mnemosyne.domain.helper.background import HelperOrder
 from mnemosyne.domain.helper.caption import order_caption
-from mnemosyne.domain.helper.compress import COMPRESS
-from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
+from mnemosyne.domain.helper.summarize import COMPRESS, SUMMARIZE, order_form
 from mnemosyne.domain.helper.utility import BATCH, order_utility
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_searched, may_be_extracted, missing_rendition
 from mnemosyne.domain.objects.fidelity import Fidelity

@@ -1,6 +1,7 @@
-"""The task that writes an object's L1.
+"""The tasks that write an object's L1, and its L2 from the L1.
 
-Without a helper model, the extractor's L1 is used (``summaries.forms.extract``).
+Without a helper model, the extractor's L1 is used (``summaries.forms.extract``), and there is no L2: the next
+form below an L1 is the stub.
 """
 
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from mnemosyne.domain.objects.full_text import full_parts
 from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.summaries.forms import measure_losses, request_of
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest, drop_inventions, find_fault
+from mnemosyne.domain.text.entities import key_entities
 from mnemosyne.domain.text.parts import PartRole, TextPart, join
 from mnemosyne.domain.text.stubs import render_count
 
@@ -35,7 +37,7 @@ PROPERTIES: Mapping[str, Any] = {"summary": STRING, **dict.fromkeys(_DECLARED, l
 
 _EXAMPLE = "the bodies of the three helpers"
 
-RULES = f"""\
+_RULES = f"""\
 Reply with one JSON object and nothing else: {{"summary": string, "dropped": [string], "can_answer": [string], \
 "fault_when": [string], "key_entities": [string]}}.
 
@@ -51,7 +53,16 @@ Each list has at most 8 short phrases, and may be empty."""
 _INSTRUCTIONS = f"""\
 You summarize what a coding agent has read or written, so that it can continue without the original. Keep decisions \
 with their reasons, results, and what is still to do, before anything else.
-{RULES}"""
+{_RULES}"""
+
+_SHORTER = f"""\
+You shorten a summary of what a coding agent has read or written to its most useful facts: what it was about, what \
+resulted from it, what was decided. Write at least one whole sentence. The names in the original are listed; use only \
+those that matter.
+{_RULES}"""
+
+_NAMES = 40
+"""Maximum number of names in the original that are listed for an L2."""
 
 
 @attrs.frozen(kw_only=True)
@@ -103,7 +114,7 @@ def order_form(deferred: DeferredSummary, task: BackgroundTask[SummaryInputs, Pr
     )
 
 
-def gather(order: HelperOrder, found: Mapping[str, bytes]) -> SummaryInputs | None:
+def _gather(order: HelperOrder, found: Mapping[str, bytes]) -> SummaryInputs | None:
     """The inputs of an ordered rendition; None if its object has no text, or too much."""
     deferred: DeferredSummary = order.about
     detailed = found["detailed"].decode() if "detailed" in found else None
@@ -112,7 +123,7 @@ def gather(order: HelperOrder, found: Mapping[str, bytes]) -> SummaryInputs | No
     return inputs if inputs.full.strip() and len(inputs.full) <= LONGEST else None
 
 
-def write_request(
+def _write_request(
     instructions: str, request: RenditionRequest, texts: list[tuple[str, str]], lines: str | None
 ) -> HelperPrompt:
     """The prompt for a rendition. ``lines`` are the lines of a file that the object shows, if it shows a part."""
@@ -132,7 +143,7 @@ def write_request(
     )
 
 
-def verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[ProposedRendition] | Rejected:
+def _verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[ProposedRendition] | Rejected:
     """The rendition that an answer proposes, without the sentences and phrases that have inventions."""
     lists = {name: list_strings(answer.get(name), _MOST_PHRASES, _LONGEST_PHRASE) for name in _DECLARED}
     summary = answer.get("summary")
@@ -152,7 +163,7 @@ def verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[Propose
     return Accepted(candidate, {"summary": kept, **grounded}, reasons)
 
 
-def apply(order: HelperOrder, inputs: SummaryInputs, signed: Signed) -> Effect:
+def _apply(order: HelperOrder, inputs: SummaryInputs, signed: Signed) -> Effect:
     """The command that records a rendition with its losses."""
     deferred: DeferredSummary = order.about
     result: ProposedRendition = signed.result
@@ -163,11 +174,24 @@ def apply(order: HelperOrder, inputs: SummaryInputs, signed: Signed) -> Effect:
 
 
 def _prompt(inputs: SummaryInputs) -> HelperPrompt:
-    return write_request(_INSTRUCTIONS, inputs.request, [("source", inputs.sent)], inputs.deferred.lines)
+    return _write_request(_INSTRUCTIONS, inputs.request, [("source", inputs.sent)], inputs.deferred.lines)
 
 
 SUMMARIZE = BackgroundTask(
-    task=HelperTask(name="summarize", version=3, properties=PROPERTIES, prompt=_prompt, verify=verify),
-    gather=gather,
-    apply=apply,
+    task=HelperTask(name="summarize", version=3, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    gather=_gather,
+    apply=_apply,
+)
+
+
+def _prompt_shorter(inputs: SummaryInputs) -> HelperPrompt:
+    names = "\n".join(key_entities(inputs.full, _NAMES))
+    texts = [("source", inputs.detailed or ""), ("names in the original", names)]
+    return _write_request(_SHORTER, inputs.request, texts, inputs.deferred.lines)
+
+
+COMPRESS = BackgroundTask(
+    task=HelperTask(name="compress", version=2, properties=PROPERTIES, prompt=_prompt_shorter, verify=_verify),
+    gather=lambda order, found: _gather(order, found) if "detailed" in found else None,
+    apply=_apply,
 )

@@ -10,7 +10,7 @@ from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
 from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of, object_of
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, write_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.session.judged_objects import UTILITY
+from mnemosyne.domain.session.helper_results import UTILITY
 from mnemosyne.domain.text.stubs import render_count
 
 BATCH = 20

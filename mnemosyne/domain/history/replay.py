@@ -3,14 +3,14 @@
 The bytes of a body are a decision. How they are stored is not: the same bytes can be encoded in many ways.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects.events import ObjectFaulted, TurnAssessed
-from mnemosyne.domain.objects.retired import find_retired, is_retired
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectFaulted, ObjectSuperseded, TurnAssessed
+from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.segmentation.ingest import Remember
 from mnemosyne.domain.session.decide import BeginTurn, FinishTurn
@@ -190,6 +190,22 @@ def _fields(version: int, turn: str | None, recorded: Any, today: Any) -> Iterat
             was = recorded.stored_sha256
         if was != now:
             yield DecisionDifference(version, turn, type(recorded).__name__, field.name, render(was), render(now))
+
+
+# Claims: objects that only earlier versions made
+
+
+def find_retired(events: Iterable[object]) -> frozenset[str]:
+    """The ids of created claims: sentences that rules extracted from prompts and replies."""
+    created = (event for event in events if isinstance(event, ObjectCreated))
+    return frozenset(event.object for event in created if event.role is Role.CLAIM and not event.places)
+
+
+def is_retired(event: object, retired: frozenset[str]) -> bool:
+    """Whether an event creates a ``retired`` object, or records that one supersedes another object."""
+    if isinstance(event, ObjectSuperseded):
+        return event.by in retired
+    return isinstance(event, ObjectCreated) and event.object in retired
 
 
 def render(value: object) -> str:

@@ -7,9 +7,8 @@ import attrs
 
 from mnemosyne.domain.objects.followed_plan import FINISHED, LIST, PROPOSAL, step_tag
 from mnemosyne.domain.objects.kinds import DEFINITIONS, ObjectKind
-from mnemosyne.domain.objects.units import Description
-from mnemosyne.domain.segmentation import outcomes, plan_items, shell
-from mnemosyne.domain.segmentation.commands import describe_command
+from mnemosyne.domain.objects.units import RUN, Description
+from mnemosyne.domain.segmentation import outcomes, paths, plan_items, shell
 from mnemosyne.domain.segmentation.exchanges import (
     ToolExchange,
     any_answer,
@@ -18,7 +17,15 @@ from mnemosyne.domain.segmentation.exchanges import (
     failure,
     render_answered,
 )
-from mnemosyne.domain.segmentation.files import describe_edit, describe_write, path_of, read_file, text_editor
+from mnemosyne.domain.segmentation.files import (
+    describe_change,
+    describe_edit,
+    describe_write,
+    file_read,
+    path_of,
+    read_file,
+    text_editor,
+)
 from mnemosyne.domain.text.stubs import amount, plain, shorten, stub
 from mnemosyne.domain.wire import blocks
 from mnemosyne.domain.wire.blocks import Block
@@ -35,6 +42,10 @@ _NEW_TEXTS = (
     "new_source",
     "insert_line",
 )
+
+_SWE_AGENT = re.compile(r"\(Open file: ([^)\n]{1,400})\)\n\(Current directory: [^)\n]{0,400}\)\nbash-\$\s*\Z")
+_SWE_FILE = re.compile(r"\[File: ([^\n]{1,400}) \((\d+) lines total\)\]")
+"""How an editor within the shell (SWE-agent) ends an answer, and names the open file."""
 
 
 def describe(call: Block | None, results: Sequence[Block]) -> Description:
@@ -76,7 +87,7 @@ def _reader(exchange: ToolExchange) -> Reader:
         return known
     given = exchange.input
     if exchange.string("command", "cmd") and not path_of(exchange):
-        return describe_command
+        return _describe_command
     if path_of(exchange):
         if any(name in given for name in _NEW_TEXTS):
             return describe_edit
@@ -87,6 +98,50 @@ def _reader(exchange: ToolExchange) -> Reader:
     if isinstance(given.get("todos"), list):
         return _describe_todos
     return any_answer
+
+
+def _describe_command(exchange: ToolExchange) -> Description:
+    command = exchange.string("command", "cmd", "script")
+    key = f"{exchange.name} {shell.key_of(command)}"
+    of_editor = _describe_swe_agent(exchange, command)
+    if of_editor is not None:
+        return of_editor
+    code = outcomes.exit_code(exchange.answer)
+    runs = shell.is_run(command)
+    failed = exchange.failed and not (code is not None and not shell.is_failure(command, code))
+    failed = (
+        failed
+        or (code is not None and shell.is_failure(command, code))
+        or (runs and outcomes.shows_failure(exchange.answer))
+    )
+    deed = shell.find_deed(command)
+    if failed:
+        return failure(exchange, key, tags=(RUN,) if runs else (), alone=runs)
+    if deed is not None and deed.what == "read":
+        return file_read(
+            exchange, deed.path, deed.lines, whole=deed.whole, asked=f"{exchange.name} {plain(command, 140)}"
+        )
+    if deed is not None:
+        return describe_change(exchange, deed.path, deed.what)
+    line = render_answered(f"{exchange.name} {plain(shell.key_of(command), 140)}", exchange)
+    return describe_exchange(exchange, ObjectKind.TOOL_RESULT, line, key=key, tags=(RUN,) if runs else ())
+
+
+def _describe_swe_agent(exchange: ToolExchange, command: str) -> Description | None:
+    """Describe a command of an editor within the shell (SWE-agent), whose answer ends with the open file."""
+    status = _SWE_AGENT.search(exchange.answer[-1_000:])
+    verb = command.split(maxsplit=1)[0] if command.strip() else ""
+    if status is None or verb not in ("open", "goto", "scroll_up", "scroll_down", "edit", "create"):
+        return None
+    path = paths.normal(status[1])
+    shown = _SWE_FILE.search(exchange.answer[:1_000])
+    if shown is None or outcomes.says_error(exchange.answer):
+        return failure(exchange, path, tags=("change",) if verb in ("edit", "create") else ("read",))
+    if verb in ("edit", "create"):
+        return describe_change(exchange, path, "edit" if verb == "edit" else "write")
+    numbers = [int(number) for number in re.findall(r"^(\d+):", exchange.answer, re.MULTILINE)]
+    lines = (numbers[0], numbers[-1]) if numbers else None
+    return file_read(exchange, path, lines, whole=lines == (1, int(shown[2])))
 
 
 def _describe_search(exchange: ToolExchange) -> Description:
@@ -178,7 +233,7 @@ _READERS: Mapping[Reader, str] = {
     describe_edit: "edit multiedit notebookedit patch apply_patch str_replace edit_file",
     describe_write: "write write_file create_file",
     text_editor: "str_replace_based_edit_tool str_replace_editor text_editor",
-    describe_command: "bash shell run_command execute_command local_shell",
+    _describe_command: "bash shell run_command execute_command local_shell",
     _describe_search: "grep glob ls list toolsearch codesearch find search_files",
     _describe_external: "webfetch websearch web_search web_fetch fetch",
     _describe_agent: "task agent",

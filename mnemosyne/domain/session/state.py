@@ -34,9 +34,16 @@ from mnemosyne.domain.session.events import (
     TurnFinished,
     TurnInterrupted,
 )
-from mnemosyne.domain.session.helper_results import GOAL, SUMMARY, Goal, SessionSummary, goal_after, summary_after
+from mnemosyne.domain.session.helper_results import (
+    GOAL,
+    SUMMARY,
+    Goal,
+    SessionSummary,
+    apply_work,
+    goal_after,
+    summary_after,
+)
 from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked, SettingsTaken
-from mnemosyne.domain.session.judged_objects import apply_work
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought

@@ -7,8 +7,7 @@ from mnemosyne.adapters.helpers.opening import check_helper, open_helper
 from mnemosyne.config import load
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import Price
-from mnemosyne.domain.helper.credential import ClientKey
-from mnemosyne.domain.helper.model import FREE, HelperFailed
+from mnemosyne.domain.helper.model import FREE, ClientKey, HelperFailed
 from mnemosyne.errors import BadConfiguration
 from mnemosyne_lab.helper import open_endpoint, says
 from tests.adapters.helpers.asking import CLIENT_KEYS, ENVIRON, HELPERS, KINDS, PROMPT, open_both, open_model, settings

@@ -6,8 +6,7 @@ import socket
 import trio
 
 from mnemosyne.adapters.postgres.database import Connection, Database
-from mnemosyne.adapters.postgres.leading import Leader
-from mnemosyne.adapters.postgres.nodes import SERVER, WORKER, Node, list_nodes, name_of
+from mnemosyne.adapters.postgres.leading import SERVER, WORKER, Leader, Node, list_nodes, name_of
 from mnemosyne.domain.ports import Progress
 from tests.waiting import DEADLINE
 

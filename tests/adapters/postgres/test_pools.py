@@ -17,8 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from mnemosyne.adapters.embedded.programs import account_for
 from mnemosyne.adapters.postgres import leading
 from mnemosyne.adapters.postgres.database import Database, is_shared
-from mnemosyne.adapters.postgres.leading import lag
-from mnemosyne.adapters.postgres.nodes import list_nodes, name_of
+from mnemosyne.adapters.postgres.leading import lag, list_nodes, name_of
 from mnemosyne.adapters.postgres.object_index_search import build_near_index, near_index
 from mnemosyne.adapters.postgres.vacuum import rewrite_content
 from mnemosyne.errors import LogUnavailable

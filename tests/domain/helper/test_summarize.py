@@ -6,8 +6,7 @@ import attrs
 import pytest
 
 from mnemosyne.domain.cost.tokens import Estimator
-from mnemosyne.domain.helper.compress import COMPRESS
-from mnemosyne.domain.helper.summarize import LONGEST_SENT, PROPERTIES, SUMMARIZE, SummaryInputs
+from mnemosyne.domain.helper.summarize import COMPRESS, LONGEST_SENT, PROPERTIES, SUMMARIZE, SummaryInputs
 from mnemosyne.domain.helper.task import Accepted, Rejected
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.fidelity import Fidelity

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.history import replay
-from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
+from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision, find_retired, is_retired
+from mnemosyne.domain.objects.events import ObjectSuperseded, Supersession
+from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.ports import Envelope, Recorded
 from mnemosyne.domain.session.decision_inputs import ServerSettings, TakenSettings, TakeSettings, decide
 from mnemosyne.domain.session.events import Event
@@ -16,7 +18,7 @@ from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.wire import identity
 from mnemosyne.domain.wire.identity import ClientHeaders
-from tests.domain.remembered import faulted
+from tests.domain.remembered import faulted, made
 from tests.domain.session_events import recorded, round_began
 
 words = st.text("abcXYZ019-_", min_size=1)
@@ -125,3 +127,13 @@ def test_the_end_of_a_round_causes_only_the_end_of_its_turn(causes: tuple[str, s
         for number, cause in enumerate(causes, start=1)
     ]
     assert [len(each.events) for each in replay.decisions(told)] == ([2] if together else [1, 1])
+
+
+def test_only_claims_and_their_supersessions_are_retired() -> None:
+    claim, other = made("c", 1, role=Role.CLAIM, places=()), made("o", 1)
+    revised = [
+        ObjectSuperseded(at=1, object="x", branch="main", by=by, how=Supersession.REVISED) for by in ("c", "o", None)
+    ]
+    retired = find_retired([claim, other, *revised])
+    assert retired == {"c"}
+    assert [is_retired(each, retired) for each in (claim, other, *revised)] == [True, False, True, False, False]

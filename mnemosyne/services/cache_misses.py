@@ -20,6 +20,7 @@ from mnemosyne.domain.cost.cache_misses import (
     Origin,
     Proxy,
     SentPrompt,
+    Unread,
     begin_reading,
     count_entries,
     explain_reading,
@@ -427,11 +428,20 @@ def cause_text(cold: ColdTokens) -> str:
             return "earlier thinking left the prompt"
         case MissCause.MESSAGES if cold.culprit is Culprit.HOOK:
             return "a hook or reminder of the client changed an earlier message"
+        case MissCause.UNRECORDED:
+            return _UNREAD[Unread(cold.name)]
         case MissCause.EXPIRY if cold.name is not None:
             return f"the cache expired after {_LIVES[cold.name]}"
         case _:
             return _TEXTS[cold.cause]
 
+
+_UNREAD = {
+    Unread.ALL: "not on record: nothing was read, not even the tools",
+    Unread.PREFIX: "not on record: reads ended before the recorded messages",
+    Unread.MESSAGES: "not on record: reads ended between two messages",
+    Unread.UNTIMED: "the cache expired or the provider lost it: the record has no times",
+}
 
 _LIVES = {"5m": "5 minutes", "1h": "an hour"}
 
@@ -450,7 +460,6 @@ _TEXTS = {
     MissCause.PARALLEL: "the request was sent before the previous reply began",
     MissCause.CLOCK: "the server's clock was set back",
     MissCause.PROVIDER: "the provider did not read the same bytes again",
-    MissCause.UNRECORDED: "the client's prefix, which the record does not hold, or the provider",
 }
 
 

@@ -1,22 +1,19 @@
 """The cache misses in recorded sessions, by cause, as far as a record without system prompt and tools allows.
 
 Each request is laid out with a filler of the unrecorded size in front, and markers as Claude Code sets them, then
-compared with the one before it by ``domain/cost/cache_misses.py``. If the recorded bytes are equal and the time was
-right, the cause is not on record: the client's tools or system prompt, its reminders, or the provider.
+compared with the one before it by ``domain/cost/cache_misses.py``. Two facts come from elsewhere in the record. Whether
+thinking was on shows in the reply. If a request missed an entry that the next one read, the provider held it all along.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from mnemosyne.domain.cost.cache_misses import (
     CacheReading,
-    ColdTokens,
-    Culprit,
-    MissCause,
     Origin,
     SentPrompt,
     begin_reading,
@@ -32,6 +29,7 @@ from mnemosyne.domain.cost.tokens import Estimator, features_of_message, feature
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.blocks import is_result
+from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.services.cache_misses import MissGroup, PricedCold, group_misses, price_causes
 from mnemosyne_lab.evaluation.reading import times_of
 
@@ -42,7 +40,8 @@ _UNNAMED = "claude"
 @attrs.frozen(kw_only=True)
 class RecordedRequest:
     """One request of a recorded session: its messages, after the client's own compactions, and the provider's counts.
-    ``origin`` is how its history relates to the request before it, ``is_whole`` whether the record holds its head, too.
+    ``origin`` is how its history relates to the request before it, ``lacks`` as in ``SentPrompt``. ``thought`` is
+    whether the reply holds thinking.
     """
 
     turn: int
@@ -52,7 +51,8 @@ class RecordedRequest:
     usage: Tokens
     terms: Terms
     origin: Origin
-    is_whole: bool
+    lacks: Literal["times", "head"] | None
+    thought: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -69,8 +69,8 @@ def read_recorded(requests: Sequence[RecordedRequest], kind: str | None = None) 
     if not requests:
         return
     reader = _Reader(requests)
-    for before, request in zip((None, *requests), requests, strict=False):
-        reading = begin_reading(request.usage, kind) if before is None else reader.read(request, before)
+    for number, request in enumerate(requests):
+        reading = reader.read(number) if number else begin_reading(request.usage, kind)
         causes = price_causes(reading, request.usage, request.model, request.terms)
         yield RecordedReading(turn=request.turn, reading=reading, causes=causes)
 
@@ -121,7 +121,8 @@ def requests_of(
                     usage=usage,
                     terms=own[2] if own is not None else Terms(),
                     origin=origin,
-                    is_whole=is_whole,
+                    lacks="head" if not is_whole else "times" if turn.get("ts") is None else None,
+                    thought=any(map(_holds_thinking, session["messages"][turn["msg"] : turn["msg"] + 1])),
                 )
             )
     return found
@@ -143,20 +144,29 @@ def _clear_results(history: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
     return list(history)
 
 
+def _holds_thinking(message: Mapping[str, Any]) -> bool:
+    return any(block.get("type") in THINKING for block in content_blocks(message["content"]))
+
+
 def _tokens_of(usage: object) -> Tokens | None:
+    """The counts. A provider that counts no writes counts the reads among the input, too."""
     if not isinstance(usage, dict):
         return None
     counts = {name: usage.get(name) or 0 for name in ("input", "cache_write", "cache_read")}
     if not all(type(count) is int and count >= 0 for count in counts.values()):
         return None
-    return Tokens(input=counts["input"], read=counts["cache_read"], write_5m=counts["cache_write"])
+    read = counts["cache_read"]
+    plain = counts["input"] - (read if usage.get("cache_write") is None else 0)
+    return Tokens(input=plain, read=read, write_5m=counts["cache_write"]) if plain >= 0 else None
 
 
 class _Reader:
     """Reads the requests of one session."""
 
     def __init__(self, requests: Sequence[RecordedRequest]) -> None:
+        self._requests = requests
         self._ttl = "1h" if _lives_an_hour(requests) else "5m"
+        self._thinking = _find_thinking(requests)
         first = requests[0]
         estimator = Estimator.of(first.model)
         messages = sum(estimator.tokens(features_of_message(message)) for message in first.messages)
@@ -164,28 +174,36 @@ class _Reader:
         self._filler = _FILLER * max(1, round((first.usage.prompt - messages) / filler))
         self._held: tuple[int, PromptLayout] | None = None
 
-    def read(self, request: RecordedRequest, before: RecordedRequest) -> CacheReading:
-        rules = rules_for(request.model)
-        entries, used = count_entries(before.usage, rules), request.usage
+    def read(self, number: int) -> CacheReading:
+        request, before = self._requests[number], self._requests[number - 1]
+        entries, used = _entries(before), request.usage
         if entries <= used.read:
             expected = min(entries, used.prompt)
             return CacheReading(prompt=used.prompt, expected=expected, read=used.read, causes=(), change=None)
         last, sent = (
-            SentPrompt(at=each.at, layout=self._lay_out(each), usage=each.usage) for each in (before, request)
+            SentPrompt(at=each.at, layout=self._lay_out(each), usage=each.usage, lacks=each.lacks)
+            for each in (before, request)
         )
-        minimum = model_of(request.model).cache_minimum
-        found = explain_reading(sent, last, Cache(), rules=rules, minimum=minimum, origin=request.origin)
+        found = explain_reading(
+            sent,
+            last,
+            Cache(),
+            rules=rules_for(request.model),
+            minimum=model_of(request.model).cache_minimum,
+            origin=request.origin,
+            held=self._was_apart(number) or self._was_apart(number - 1),
+        )
         assert found is not None
-        causes = [self._find_unrecorded(cold, request, before) for cold in found.causes]
-        return attrs.evolve(found, causes=tuple(causes))
+        return found
 
-    def _find_unrecorded(self, cold: ColdTokens, request: RecordedRequest, before: RecordedRequest) -> ColdTokens:
-        """The cause of a miss with equal bytes on record. A prompt that shrank lacks something that it had before."""
-        if cold.cause is not MissCause.PROVIDER:
-            return cold
-        if request.model == before.model and request.usage.prompt < before.usage.prompt:
-            return attrs.evolve(cold, cause=MissCause.MESSAGES, culprit=Culprit.CLIENT)
-        return cold if request.is_whole else attrs.evolve(cold, cause=MissCause.UNRECORDED, culprit=Culprit.CLIENT)
+    def _was_apart(self, number: int) -> bool:
+        """Whether a request read the head only, and the next one exactly what this one missed. So the provider held it,
+        and the tools, the system prompt and the model were the same in between.
+        """
+        if not 0 < number < len(self._requests) - 1:
+            return False
+        last, now, later = self._requests[number - 1 : number + 2]
+        return 0 < now.usage.read < _entries(last) == later.usage.read
 
     def _lay_out(self, request: RecordedRequest) -> PromptLayout:
         """The layout of a request, based on the last one: they share most of their bytes."""
@@ -199,6 +217,7 @@ class _Reader:
         marked = {**last, "content": [*texts[:-1], {**texts[-1], "cache_control": marker}]}
         body = {
             "model": request.model,
+            "thinking": self._thinking[request.turn],
             "system": [{"type": "text", "text": self._filler, "cache_control": marker}],
             "messages": [*earlier, marked],
         }
@@ -210,6 +229,22 @@ class _Reader:
         return layout
 
 
+def _find_thinking(requests: Sequence[RecordedRequest]) -> Mapping[int, bool]:
+    """Whether thinking was on for the request of each turn. Requests that read each other's entries have the same
+    settings, so it was on for all of them if one of their replies thinks.
+    """
+    runs: list[list[RecordedRequest]] = []
+    for last, now in zip((None, *requests), requests, strict=False):
+        if last is None or (now.usage.read < _entries(last) and now.origin is Origin.CONTINUES):
+            runs.append([])
+        runs[-1].append(now)
+    return {each.turn: any(other.thought for other in run) for run in runs for each in run}
+
+
+def _entries(request: RecordedRequest) -> int:
+    return count_entries(request.usage, rules_for(request.model))
+
+
 def rules_for(model: str) -> CacheRules:
     """The rules of the cache of a model's provider. Others than Anthropic cache without markers."""
     name = find_tariff_name(None, hour=False, host="", model=model)
@@ -218,13 +253,14 @@ def rules_for(model: str) -> CacheRules:
 
 def _lives_an_hour(requests: Sequence[RecordedRequest]) -> bool:
     """Whether entries live for an hour: the writes say so, or most pauses of more than five minutes and less than an
-    hour ended with a read. A single read may be due to a request that is not on record and renewed the entry.
+    hour ended with a read of two thirds. A single read may be due to a request that is not on record and renewed the
+    entry.
     """
     if any(each.usage.write_1h for each in requests):
         return True
     pauses = [
-        now.usage.read >= last.usage.prompt - last.usage.input
+        3 * now.usage.read > 2 * _entries(last)
         for last, now in pairwise(requests)
-        if LIFETIME["5m"] < now.at - last.at < LIFETIME["1h"] and last.usage.prompt > last.usage.input
+        if LIFETIME["5m"] < now.at - last.at < LIFETIME["1h"] and _entries(last)
     ]
     return 2 * sum(pauses) > len(pauses)

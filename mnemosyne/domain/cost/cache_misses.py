@@ -6,12 +6,16 @@ rule causes the tokens by which it lowers the limit, and the provider causes tho
 actual reads; so the parts add up. A rule takes the tokens of later ones too: after an hour's pause a changed tool costs
 nothing more. Only a replaced history (a compaction, a rewind) comes before expiry, since no entry held its text.
 
+A transcript lacks parts of a request. There the provider is blamed only if a later request read the missed entry.
+Otherwise the place where the reads ended is named.
+
 Positions in a prompt are estimates, scaled to the previous request's count. The two counts that matter most, the size
 of the earlier entries and the actual reads, are the provider's own.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from typing import Literal
 
 import attrs
 
@@ -59,7 +63,20 @@ class MissCause(Enum):
     PROVIDER = "provider"
     """The same bytes, in time: the provider did not read them."""
     UNRECORDED = "unrecorded"
-    """The record holds no system prompt and no tools, and all that it holds was the same."""
+    """All that the record holds was the same, but it lacks something. The name is a value of ``Unread``."""
+
+
+class Unread(Enum):
+    """What was not read, where a record does not show why."""
+
+    ALL = "all"
+    """Not even the tools were read."""
+    PREFIX = "prefix"
+    """The reads ended in front of the recorded messages: in the tools, the system prompt or the first reminders."""
+    MESSAGES = "messages"
+    """The reads ended between the recorded messages."""
+    UNTIMED = "untimed"
+    """The record has no times, so that the entry may have expired."""
 
 
 class Culprit(Enum):
@@ -91,6 +108,7 @@ class SentPrompt:
 
     ``answered`` is when its reply began, None if that is not known. ``route`` maps the names of further properties that
     select a cache (a key, a credential) to their values. ``betas`` are the client's beta headers, None if not known.
+    ``lacks`` names what the record lacks: the ``times``, or the ``head`` (tools, system prompt, reminders, settings).
     """
 
     at: int
@@ -99,6 +117,7 @@ class SentPrompt:
     answered: int | None = None
     route: Mapping[str, str] = attrs.field(factory=dict)
     betas: frozenset[str] | None = None
+    lacks: Literal["times", "head"] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -155,11 +174,13 @@ def explain_reading(
     minimum: int = 0,
     origin: Origin = Origin.CONTINUES,
     proxy: Proxy = Proxy(),  # frozen
+    held: bool = False,
 ) -> CacheReading | None:
     """Explain the reads of a request from the cache, and why there were no more; None if the provider reported none.
 
     ``before`` is the branch's previous request as it was sent: at the start of a branch that of its parent, None if
     there is none. ``cache`` are the entries of the whole session before the request, ``minimum`` the model's minimum.
+    ``held``: a later request read the entry that this one missed, or that the one before it missed.
     """
     if sent.usage is None:
         return None
@@ -173,7 +194,7 @@ def explain_reading(
         lower = max(read, min(limit, lower))
         causes.append(attrs.evolve(cold, tokens=limit - lower))
         limit = lower
-    causes.append(ColdTokens(cause=MissCause.PROVIDER, culprit=Culprit.PROVIDER, tokens=max(0, limit - read)))
+    causes.append(attrs.evolve(reading.name_rest(held), tokens=max(0, limit - read)))
     return CacheReading(prompt=prompt, expected=expected, read=read, causes=_positive(causes), change=reading.change)
 
 
@@ -352,6 +373,27 @@ class _Reading:
             return f"the beta {min(before.betas ^ sent.betas)}"
         old, new = before.route, sent.route
         return next((name for name in sorted({*old, *new}) if old.get(name) != new.get(name)), None)
+
+    # The rest
+
+    def name_rest(self, held: bool) -> ColdTokens:
+        """The cause of the tokens that no rule explains."""
+        before, sent = self._before, self._sent
+        if sent.lacks is None or held or (sent.lacks == "times" and self._read):  # an expired entry is not read in part
+            return ColdTokens(cause=MissCause.PROVIDER, culprit=Culprit.PROVIDER, tokens=0)
+        is_same_model = before.layout.read.fields.model == sent.layout.read.fields.model
+        if is_same_model and before.usage is not None and self._counted < before.usage.prompt:
+            # It lacks something that the one before it had.
+            return ColdTokens(cause=MissCause.MESSAGES, culprit=Culprit.CLIENT, tokens=0)
+        head = sent.layout.head
+        if sent.lacks == "times":
+            place = Unread.UNTIMED
+        elif not self._read:
+            place = Unread.ALL
+        else:
+            ends_in_messages = head and self._read > self._new[head - 1].tokens * self._scale + self._counted // _SURE
+            place = Unread.MESSAGES if ends_in_messages else Unread.PREFIX
+        return ColdTokens(cause=MissCause.UNRECORDED, culprit=Culprit.CLIENT, tokens=0, name=place.value)
 
     # Positions
 

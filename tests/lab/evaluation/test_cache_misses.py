@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cost.cache_misses import MissCause
+from mnemosyne.domain.cost.cache_misses import MissCause, Unread
+from mnemosyne.services.cache_misses import cause_text
 from mnemosyne_lab.evaluation.cache_misses import RecordedReading, read_recorded, requests_of, sum_recorded
 from mnemosyne_lab.evaluation.what_if import find_misses
 
@@ -18,14 +19,19 @@ WORDS = "The parser keeps the offsets of each block, so that a body can be cut b
 Json = dict[str, Any]
 
 
-def session(*turns: tuple[str, int, int], resets: tuple[Json, ...] = (), **more: Any) -> Json:
-    """A recorded session whose requests were sent at these times, with these reads and writes."""
+def session(
+    *turns: tuple[str, int, int], resets: tuple[Json, ...] = (), thinks: tuple[int, ...] = (), **more: Any
+) -> Json:
+    """A recorded session whose requests were sent at these times, with these reads and writes. The replies to the turns
+    ``thinks`` hold thinking.
+    """
     messages: list[Json] = []
-    for number in range(2 * len(turns) - 1):
+    for number in range(2 * len(turns)):
         block: Json = {"type": "text", "text": f"{number} {WORDS}"}
         if number == 2:
             block = {"type": "tool_result", "tool_use_id": "t", "content": WORDS}
-        messages.append({"role": ("user", "assistant")[number % 2], "content": [block]})
+        thought = [{"type": "thinking", "thinking": "", "signature": "s"}] if (number + 1) / 2 in thinks else []
+        messages.append({"role": ("user", "assistant")[number % 2], "content": [*thought, block]})
     recorded = [
         {
             "msg": 2 * number + 1,
@@ -56,6 +62,64 @@ def test_expiry_is_known_from_the_times_and_a_miss_in_time_is_not_on_record() ->
         )
     )
     assert found == {1: [MissCause.START], 3: [MissCause.EXPIRY], 5: [MissCause.UNRECORDED]}
+
+
+def test_a_miss_whose_reply_stops_thinking_is_a_changed_setting_unless_replies_differ_without_one() -> None:
+    turns = [
+        ("10:00:00Z", 0, HEAD),
+        ("10:01:00Z", HEAD, 800),
+        ("10:02:00Z", HEAD - 900, 2500),
+        ("10:03:00Z", HEAD + 1600, 800),
+    ]
+    for thinks in ((1, 2), (3, 4), (1, 4)):  # with (1, 4), the model chose not to think at turn 2 and 3
+        found = read(session(*turns, thinks=thinks))[2].causes
+        is_setting = thinks != (1, 4)
+        assert [each.cold.cause is MissCause.SETTING for each in found] == [is_setting], thinks
+        assert cause_text(found[0].cold) == (
+            "the client changed thinking" if is_setting else "not on record: reads ended before the recorded messages"
+        )
+
+
+def test_the_provider_is_blamed_if_the_next_request_reads_what_one_missed() -> None:
+    turns = [
+        ("10:00:00Z", 0, HEAD),
+        ("10:01:00Z", HEAD, 800),
+        ("10:02:00Z", HEAD - 900, 2500),
+        ("10:03:00Z", HEAD + 800, 1600),
+        ("10:04:00Z", HEAD + 2400, 800),
+    ]
+    assert causes(session(*turns)) == {1: [MissCause.START], 3: [MissCause.PROVIDER], 4: [MissCause.PROVIDER]}
+    turns[2] = ("10:02:00Z", 0, HEAD + 1600)  # without the head: another model or other tools may have been sent
+    assert causes(session(*turns)) == {1: [MissCause.START], 3: [MissCause.UNRECORDED], 4: [MissCause.UNRECORDED]}
+
+
+@pytest.mark.parametrize(
+    ("read_tokens", "place"), [(0, Unread.ALL), (HEAD - 900, Unread.PREFIX), (HEAD + 6400, Unread.MESSAGES)]
+)
+def test_a_cause_that_is_not_on_record_says_where_the_reads_ended(read_tokens: int, place: Unread) -> None:
+    prompts = [("10:00:00Z", 0, HEAD), *((f"10:{at:02}:00Z", HEAD + 800 * (at - 1), 800) for at in range(1, 11))]
+    *_, last = read(session(*prompts, ("10:11:00Z", read_tokens, HEAD + 8800 - read_tokens)))
+    (found,) = last.causes
+    assert (found.cold.cause, found.cold.name) == (MissCause.UNRECORDED, place.value)
+    assert cause_text(found.cold).startswith("not on record: ")
+
+
+def test_without_times_only_a_miss_of_everything_may_be_expiry() -> None:
+    turns = [("10:00:00Z", 0, HEAD), ("10:01:00Z", HEAD - 900, 1700), ("10:02:00Z", 0, HEAD + 1600)]
+    untimed = session(*turns, system=WORDS)
+    for turn in untimed["turns"]:
+        turn["ts"] = None
+    assert causes(untimed) == {1: [MissCause.START], 2: [MissCause.PROVIDER], 3: [MissCause.UNRECORDED]}
+    assert cause_text(read(untimed)[2].causes[0].cold).endswith("the record has no times")
+
+
+def test_a_provider_that_counts_no_writes_counts_its_reads_among_the_input() -> None:
+    recorded = session(("10:00:00Z", 0, 0), ("10:01:00Z", 0, 0), model="gemini-3-pro")
+    for turn, reads in zip(recorded["turns"], (0, HEAD), strict=True):
+        turn["usage"] = {"input": HEAD + 10, "cache_read": reads, "cache_write": None}
+    assert read(recorded)[1].reading.prompt == HEAD + 10
+    recorded["turns"][1]["usage"]["input"] = 5
+    assert len(read(recorded)) == 1
 
 
 def test_entries_live_for_an_hour_if_most_are_read_after_five_minutes() -> None:
@@ -144,4 +208,4 @@ def test_each_cold_token_of_the_public_sessions_has_a_cause_and_few_are_not_on_r
                 assert each.reading.read + each.reading.cold + each.reading.new == each.reading.prompt
                 for cause in each.causes:
                     found[cause.cold.cause] += cause.cold.tokens
-    assert found[MissCause.UNRECORDED] < found.total() / 12
+    assert found[MissCause.UNRECORDED] < found.total() / 14

@@ -7,7 +7,7 @@ Without the recordings there are no rows.
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import attrs
@@ -19,13 +19,13 @@ from mnemosyne.domain.window.ages import AGES, NEEDED_AGAIN, Age, Ages, Quotable
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
 from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate
-from mnemosyne_lab.evaluation.policies import NATIVE, POLICIES, UNCOMPACTED, UNMANAGED, hour_after_a_break
+from mnemosyne_lab.evaluation.policies import UNCOMPACTED, UNMANAGED, hour_after_a_break
 from mnemosyne_lab.evaluation.policy import Policy, Settings, same_ttl
 from mnemosyne_lab.evaluation.reading import read, trace_of
 from mnemosyne_lab.evaluation.results import SessionResult
 from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, JudgedTariff, api
+from mnemosyne_lab.evaluation.tariffs import LOCAL, JudgedTariff, api
 from mnemosyne_lab.evaluation.trace import Trace
 from tests.domain.recorded import DATA
 
@@ -315,8 +315,10 @@ def _developers(_: Sequence[Server], quick: bool) -> list[Row]:
 
 # The frontier
 
-STAYS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1), Fraction(3, 2))
+STAYS = tuple(Fraction(times, 4) for times in (2, 4, 5, 6, 8, 12))
 """So many times as long as by the rule everything stays, for a bill and the faults that go with it."""
+
+DEVELOPERS: Mapping[str, Sequence[str]] = {"first developer": (TUNED_ON, MORE), "four others": (OTHERS,)}
 
 
 def stay(times: Fraction) -> Rule:
@@ -330,32 +332,58 @@ def stay(times: Fraction) -> Rule:
 
 
 def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The bill against the faults by how long everything stays, under tariffs with hard goals; and the limit, which
-    knows the future and rewrites for free.
-    """
-    known = [each for file in (TUNED_ON, MORE) for each in _judged(file, quick)]
-    limit = next(policy for policy in POLICIES if policy.name == "oracle")
+    """The bill against the faults by how long everything stays, for each mode."""
     rows = []
-    tariffs = (API_5M, API_1H, QUOTA, LOCAL)[: 1 if quick else None]
-    for tariff in tariffs if known else ():
-        judged = [each.by(tariff) for each in known]
-        against = {
-            "unmanaged": [each.reality for each in judged],
-            **{policy.name: [each.under(policy) for each in judged] for policy in (UNCOMPACTED, NATIVE)},
-        }
-        for variant, policy in (
-            *((f"{float(times):g} times as long", _policy(stay(times), hour=True)) for times in STAYS),
-            ("the limit", limit),
-        ):
-            results = [each.under(policy) for each in judged]
-            named = f"{tariff.name}, {variant}"
-            billed = sum(each.billed for each in results)
-            for name, others in against.items():
-                ratio = float(100 * billed / sum(each.billed for each in others))
-                rows.append(single(f"billed, of {name}", named, "%", ratio))
-            rows.append(single("exact faults ÷ evictions", named, "%", _faults(results), FAULTS_GOAL))
-            rows += _ends(named, results)
+    for developer, files in DEVELOPERS.items():
+        judged = [each for file in files for each in _judged(file, quick)]
+        for mode, times in product(FidelityMode, STAYS[: 1 if quick else None] if judged else ()):
+            results = [each.under(attrs.evolve(_policy(stay(times)), mode=mode)) for each in judged]
+            variant = f"{developer}, {mode.name.lower()}, {float(times):g} times as long"
+            rows += [*_rows(variant, results), *_ends(variant, results)]
     return rows
+
+
+_BILLS, _FAULTS = (65, 95), (0.0, 1.5)
+"""Percent that the picture of the frontier spans."""
+
+
+def draw_frontier(points: Mapping[tuple[str, str, float], tuple[float, float]]) -> str:
+    """The frontier as SVG: a line through the (bill, faults), in percent, of (developer, mode, times as long)."""
+
+    def place(bill: float, faults: float) -> str:
+        across = (bill - _BILLS[0]) / (_BILLS[1] - _BILLS[0])
+        return f"{60 + 580 * across:.1f} {280 - 260 * faults / _FAULTS[1]:.1f}"
+
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 330" role="img" '
+        'font-family="sans-serif" font-size="12">',
+        "<title>Bill against faults, by how long everything stays</title>",
+        '<rect width="660" height="330" fill="#fff"/>',
+    ]
+
+    def write(at: str, text: str, anchor: str = "middle", fill: str = "#555") -> None:
+        x, y = at.split()
+        parts.append(f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{fill}">{text}</text>')
+
+    for bill in range(_BILLS[0], _BILLS[1] + 1, 5):
+        x, y = map(float, place(bill, 0).split())
+        write(f"{x} {y + 16}", f"{bill / 100:.2f}")
+    for faults in (0.0, 0.3, 0.5, 1.0, 1.5):
+        x, y = map(float, place(_BILLS[0], faults).split())
+        parts.append(f'<path d="M{x} {y}H640" stroke="{"#999" if faults in (0.3, 0.5) else "#ddd"}"/>')
+        write(f"{x - 6} {y + 4}", f"{faults:g} %", "end")
+    write("350 318", "billed, relative to unmanaged")
+    write("60 12", "faults, of evictions", "start")
+    colors = {"first developer": "#0b6e99", "four others": "#b3541e"}
+    for number, (developer, mode) in enumerate(dict.fromkeys(key[:2] for key in points)):
+        dashes = ' stroke-dasharray="5 4"' if mode == "graded" else ""
+        here = [place(*at) for key, at in points.items() if key[:2] == (developer, mode)]
+        color = colors[developer]
+        parts.append(f'<path d="M{"L".join(here)}" fill="none" stroke="{color}" stroke-width="2"{dashes}/>')
+        parts += [f'<circle cx="{at.split()[0]}" cy="{at.split()[1]}" r="3" fill="{color}"/>' for at in here]
+        parts.append(f'<path d="M440 {36 + 16 * number}h30" stroke="{color}" stroke-width="2"{dashes}/>')
+        write(f"478 {40 + 16 * number}", f"{developer}, {mode}", "start", color)
+    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 LEFT = (3_000, 10_000, 20_000, 60_000)

@@ -15,8 +15,10 @@ import trio
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
 from mnemosyne.actors.turn import Turn, TurnOpener
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window.rounds import SETTINGS
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.http.client_reply import RelayProgress
@@ -53,13 +55,21 @@ class Played:
     unlike: int
 
 
-async def play(log: PlainLog, tape: Tape, clock: RecordedClock, mode: Mode = Mode.OBSERVE) -> Played:
+async def play(
+    log: PlainLog,
+    tape: Tape,
+    clock: RecordedClock,
+    mode: Mode = Mode.OBSERVE,
+    settings: ServerSettings = SETTINGS,
+) -> Played:
     """Record a tape with the application, as a server in this mode would."""
     before = log.committed.position
     sent: list[bytes] = []
     numbers = count(1)
     async with trio.open_nursery() as actors:
-        registry = SessionRegistry(actors, event_log=log, contents=log, journal=log, new_salt=lambda: tape.salt)
+        registry = SessionRegistry(
+            actors, event_log=log, contents=log, journal=log, new_salt=lambda: tape.salt, settings=settings
+        )
         async with trio.open_nursery() as turns:
             new_id = _ids(tape.name, numbers)
             finder = SessionFinder(registry, PlainDirectory(log), tape.tenant)

@@ -73,6 +73,8 @@ class AgentTools:
         if tool.operation is None:
             return await self._calls[name](arguments)
         given = {tool.renamed[name]: value for name, value in arguments.items()}
+        if name in ("memory_pin", "memory_unpin"):
+            given["session"] = str(await self._find_here(arguments))
         return await tool.operation.answer(ApiCall(self._knowledge, self._archive, given, WriteStamp(now(), new_id())))
 
     async def _query(self, given: Arguments) -> Any:
@@ -176,6 +178,13 @@ class AgentTools:
                 for each in found.view.blocks
             ],
         }
+
+    async def _find_here(self, given: Arguments) -> UUID:
+        """A session of this project, as an agent must not change the windows of others. Raises NotFound."""
+        found = await self._find(given)
+        if found not in await overviews.sessions_in(self._archive, self._folder):
+            raise NotFound(f"Session {found} does not work in {self._folder}: an agent pins only where it works.")
+        return found
 
     async def _find(self, given: Arguments) -> UUID:
         wanted = given.get("session")

@@ -142,7 +142,8 @@ def pin(**options: Any) -> Json:
     \b
       mnemosyne pin 5ft4gvt --reason "the plan" --turns 20
 
-    --turns counts from the last turn of the object's branch. Pinning again replaces the pin.
+    --turns counts from the last turn of the object's branch. Pinning again replaces the pin. Pins may hold half of the
+    window; for more, unpin others first.
     """
     return _edit("pinObject", options)
 

@@ -142,7 +142,7 @@ TOOLS: tuple[AgentTool, ...] = (
     _tool_for(
         "pinObject",
         "memory_pin",
-        "Keep an object in a session's window at its fidelity until it is unpinned, or for some turns.",
+        "Keep an object of a session of this project at its fidelity until it is unpinned, or for some turns.",
         object="id",
         session="session",
         turns="turns",

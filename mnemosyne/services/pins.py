@@ -10,6 +10,7 @@ from mnemosyne.domain.objects.decide import Pin, Release, Request, Unpin
 from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.lookup import bare, living
+from mnemosyne.domain.objects.protection import find_no_room
 from mnemosyne.domain.recall import memory_calls
 from mnemosyne.domain.recall.memory_calls import GrantedRestore
 from mnemosyne.domain.session.state import Session
@@ -41,13 +42,15 @@ async def pin(
     stamp: WriteStamp,
 ) -> Pinning:
     """Keep an object at its fidelity in a ``branch`` or in every one, permanently or for ``turns`` turns of that branch
-    (of its own for every one) from now. Raises NotFound.
+    (of its own for every one) from now. Raises NotFound, and BadEntry if pins would hold too much of a window.
     """
 
     def command(state: Session) -> Pin:
         found = living(state.memory, object_id)
         last = _count_turns(state, branch or found.branch)
         _check_reach(state, branch, found)
+        if (full := find_no_room(state.memory, found.id, branch)) is not None:
+            raise BadEntry(full)
         until = None if turns is None else last + turns
         return Pin(at=stamp.at, object=found.id, branch=branch, reason=reason, until_turn=until)
 

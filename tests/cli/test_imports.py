@@ -77,13 +77,13 @@ def test_help_of_a_command_imports_no_part_of_a_server_and_no_other_package() ->
 @pytest.mark.parametrize(
     ("command", "excluded", "most"),
     [
-        ("branches SESSION", SERVING | DECIDING | {"rich"}, 115),
+        ("branches SESSION", SERVING | DECIDING | {"rich"}, 118),
         *rarely(
             [
                 ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 213),
-                ("context SESSION", SERVING | DECIDING, 120),
+                ("context SESSION", SERVING | DECIDING, 122),
                 ("sessions", SERVING - {"mnemosyne.domain.segmentation"} | {"rich"}, 152),
-                ("usage", SERVING, 135),
+                ("usage", SERVING, 138),
             ]
         ),
     ],

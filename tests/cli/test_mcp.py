@@ -95,11 +95,20 @@ async def test_agent_reads_recorded_sessions(conversation: str, tmp_path: Path) 
         assert (await call(agent, "memory_search", session=conversation, query=first["name"]))["results"]
         answer = await call(agent, "memory_query", session=conversation, question="what does the parser do?")
         assert answer["session"] == conversation
-        for tool, what in [("memory_pin", "pinned"), ("memory_unpin", "unpinned"), ("memory_unpin", "unchanged")]:
-            assert (await call(agent, tool, session=conversation, object=first["object"]))["what"] == what
         window = await call(agent, "context_at", session=conversation, turn=1)
         assert window["proven"]
         assert window["blocks"]
+
+
+@pytest.mark.release
+@pytest.mark.usefixtures("own_readings")
+async def test_agent_pins_objects_of_sessions_in_its_folder_alone() -> None:
+    async with agent_in(Path("/home/ada/app")) as agent:
+        mine = (await call(agent, "memory_objects"))["objects"][0]["object"]
+        for tool, what in [("memory_pin", "pinned"), ("memory_unpin", "unpinned"), ("memory_unpin", "unchanged")]:
+            assert (await call(agent, tool, object=mine))["what"] == what
+        refused = await call(agent, "memory_pin", session="other", object=mine)
+        assert refused.endswith("does not work in /home/ada/app: an agent pins only where it works.")
 
 
 @pytest.mark.release

@@ -20,6 +20,9 @@ from mnemosyne.domain.recall.memory_results import ALL_SHOWN
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
+from mnemosyne.errors import BadEntry
+from mnemosyne.services.knowledge import WriteStamp
+from mnemosyne.services.pins import pin
 from tests.actors.support import PATIENT, assembled
 from tests.http.managing import (
     Client,
@@ -35,6 +38,7 @@ from tests.http.managing import (
     text,
     think,
 )
+from tests.plain.archive import MemoryArchive
 from tests.profiles import rarely
 
 SMALL = 20_000
@@ -164,6 +168,26 @@ async def test_full_window_is_rewritten_and_grows_again_from_there() -> None:
         assert f"#{gone.object} Read /src/part_0.py" in first
         assert_nothing_of_ours(client)
         await stage.rounds()
+
+
+@pytest.mark.release
+async def test_a_session_whose_every_object_a_person_tries_to_pin_is_still_kept_within_its_window() -> None:
+    async with open_stage(window=2 * SMALL) as stage:
+        client, refused = client_of(stage), ""
+        message: Json = {"content": []}
+        for number in range(9):
+            message = await reads(client, stage, message, 1, first=number)
+            for each in await stage.events():
+                if isinstance(each, ObjectCreated):
+                    try:
+                        await pin(MemoryArchive(stage.log), each.object, reason="r", stamp=WriteStamp(1, "c"))
+                    except BadEntry as error:
+                        refused = str(error)
+        assert "pins may hold 19,667 tokens, half of its window" in refused
+        assert len(await epochs_of(stage)) >= 2
+        sizes = [len(each.body) for each in stage.standin.messages]
+        assert sizes[-1] < max(sizes) < 100_000 < len(client.bodies[-1])
+        await stage.check(client)
 
 
 async def test_cold_cache_triggers_a_rewrite_and_the_head_keeps_a_longer_lifetime() -> None:

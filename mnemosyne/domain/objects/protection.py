@@ -5,6 +5,7 @@ object that was needed again is protected for longer each time.
 """
 
 from collections.abc import Sequence
+from heapq import nlargest
 
 import attrs
 
@@ -12,7 +13,9 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import LARGEST
+from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import REFERENCED, is_operators
+from mnemosyne.domain.objects.memory import Memory
 
 
 @attrs.frozen
@@ -101,3 +104,33 @@ def last_protected_turn(obj: MemoryObject) -> int | None:
     if obj.last_fault is None or obj.released or obj.superseded_by is not None:
         return None
     return obj.last_fault + (FAULT_PROTECTION << min(max(0, obj.faults - 1), _DOUBLINGS))
+
+
+PINNABLE = 2
+"""Pins may hold the usable window divided by this: a compaction makes room only of the rest."""
+
+_NAMED = 5
+
+
+def find_no_room(memory: Memory, object_id: str, branch: str | None) -> str | None:
+    """The reason why a pin of an object, in a branch or in every one, would leave a compaction too little room; None if
+    it would not, or if a pin holds the object there already.
+    """
+    for name in memory.branches if branch is None else (branch,):
+        shown = memory.view_of(name)
+        assessed = shown.measure.assessed
+        if assessed is None or object_id not in shown.objects:
+            continue
+        wanted = shown.own(memory.objects[object_id])
+        own = Resident(wanted, shown.fidelity_of(object_id)).tokens
+        held = [Resident(*each) for each in memory.standings(name) if each[0].is_pinned(assessed.turn)]
+        used, most = sum(each.tokens for each in held), assessed.usable // PINNABLE
+        if not wanted.is_pinned(assessed.turn) and used + own > most:
+            largest = nlargest(_NAMED, held, key=lambda each: each.tokens)
+            holding = ", ".join(f"{MARK}{each.object.id} ({each.tokens:,})" for each in largest)
+            return (
+                f"{MARK}{object_id} has about {own:,} tokens. In branch {name}, pins may hold {most:,} tokens, half of"
+                f" its window, and {len(held)} hold {used:,}{f', the largest: {holding}' if held else ''}."
+                f"{' Unpin what may leave again.' if held else ''}"
+            )
+    return None

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.objects.decide import Pin, decide
+from mnemosyne.domain.objects.decide import Pin, decide_all
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.protection import Now
+from mnemosyne.domain.objects.protection import Now, find_no_room
 from mnemosyne.domain.recall.memory_calls import own, release
 from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, TagSummary
 from mnemosyne.domain.tools.memory_tools import MemoryRelease, RefusedCall
@@ -88,9 +88,12 @@ def _anchor_all(object_ids: Iterable[str], why: str, memory: Memory, branch: str
             found += _ignore(object_id, "it is pinned already")
         elif len(held | {object_id}) > MOST_ANCHORED:
             found += _ignore(object_id, f"{MOST_ANCHORED} objects are anchored already")
+        elif (full := find_no_room(memory, object_id, branch)) is not None:
+            found += _ignore(object_id, full)
         else:
             held.add(object_id)
-            found += Effects(events=decide(_pin(object_id, branch, why, now, at), memory))
+            events, memory = decide_all((_pin(object_id, branch, why, now, at),), memory)
+            found += Effects(events=events)
     return found
 
 

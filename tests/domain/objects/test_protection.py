@@ -8,12 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned, evolve, make_object
-from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.objects.events import BlockPlace, ObjectPinned
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import LARGEST
 from mnemosyne.domain.objects.kinds import REFERENCED
-from mnemosyne.domain.objects.protection import FAULT_PROTECTION, Now, Resident, is_kept, last_protected_turn
-from tests.domain.remembered import faulted, made
+from mnemosyne.domain.objects.memory import fork
+from mnemosyne.domain.objects.protection import (
+    FAULT_PROTECTION,
+    Now,
+    Resident,
+    find_no_room,
+    is_kept,
+    last_protected_turn,
+)
+from tests.domain.remembered import BRANCH, created, faulted, made, remembered
+from tests.domain.session_events import assessed
 
 PLAIN = make_object(made("o", 1, tokens=1_000))
 NOW = Now(turn=100, message_count=200, last_user_messages=(100, 150))
@@ -78,3 +87,25 @@ def test_object_referenced_by_the_provider_is_kept_at_any_age() -> None:
     assert is_kept(old, NOW) is None
     referenced = attrs.evolve(PLAIN, tags=(REFERENCED,))
     assert is_kept(Resident(referenced, Fidelity.FULL), NOW) == "known to the provider by a reference"
+
+
+def test_pins_hold_at_most_half_of_the_window_of_every_branch_that_has_the_object() -> None:
+    memory = remembered(*(created(each, 1 + 2 * number, tokens=4_000) for number, each in enumerate(OBJECTS_PINNED)))
+    memory = fork(memory, "fork", BRANCH, 9, 9)
+    for name, usable in ((BRANCH, 20_000), ("fork", 10_000)):
+        shown, full = memory.view_of(name), attrs.evolve(assessed(9), branch=name, usable=usable)
+        memory = memory.with_view(name, attrs.evolve(shown, measure=attrs.evolve(shown.measure, assessed=full)))
+    first, second, third = (ObjectPinned(at=1, object=each, reason="r", until_turn=None) for each in OBJECTS_PINNED)
+    assert find_no_room(memory, first.object, None) is None
+    memory = remembered(first, before=memory)
+    assert str(find_no_room(memory, second.object, None)).startswith(f"#{second.object} has about 4,000 tokens. In bra")
+    assert find_no_room(memory, second.object, BRANCH) is None
+    memory = remembered(attrs.evolve(second, branch=BRANCH), before=memory)
+    assert find_no_room(memory, third.object, BRANCH) == (
+        f"#{third.object} has about 4,000 tokens. In branch main, pins may hold 10,000 tokens, half of its window, and"
+        f" 2 hold 8,000, the largest: #{first.object} (4,000), #{second.object} (4,000). Unpin what may leave again."
+    )
+    assert find_no_room(memory, second.object, BRANCH) is None  # renewing a pin takes no more room
+
+
+OBJECTS_PINNED = ("abc2345", "def2345", "ghj2345")

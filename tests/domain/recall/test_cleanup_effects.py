@@ -2,6 +2,8 @@
 
 from functools import reduce
 
+import attrs
+
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectPinned, ObjectReleased
 from mnemosyne.domain.objects.memory import Memory
@@ -9,6 +11,7 @@ from mnemosyne.domain.objects.protection import Now
 from mnemosyne.domain.recall.cleanup_effects import ANCHOR_TURNS, MOST_ANCHORED, Collapsed, Effects, effects
 from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, TagSummary
 from tests.domain.remembered import BRANCH, created, remembered
+from tests.domain.session_events import assessed
 
 NOW = Now(turn=20, message_count=40, last_user_messages=(30, 34))
 STATE = remembered(created("old2345", 1), created("mid2345", 5), created("new2345", 38))
@@ -44,6 +47,15 @@ def test_anchors_are_limited_and_never_replace_a_persons_pin() -> None:
     assert not found(Anchor((ids[-1],), ""), full).events
     by_hand = remembered(ObjectPinned(at=0, object="old2345", reason="by hand", until_turn=None), before=STATE)
     assert not found(Anchor(("old2345",), ""), by_hand).events
+
+
+def test_anchors_of_one_tag_hold_at_most_half_of_the_window() -> None:
+    shown = STATE.view_of(BRANCH)
+    full = attrs.evolve(shown.measure, assessed=attrs.evolve(assessed(20), usable=4_000))
+    state = STATE.with_view(BRANCH, attrs.evolve(shown, measure=full))
+    pins = found(Anchor(("old2345", "mid2345", "new2345"), ""), state)
+    assert [each.object for each in pins.events] == ["old2345", "mid2345"]
+    assert ["half of its window" in each.reason for each in pins.ignored] == [True]
 
 
 def test_summary_is_accepted_only_for_an_object_of_the_branch() -> None:

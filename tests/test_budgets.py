@@ -20,7 +20,7 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 33_130, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_660, 5_400),
+    "actors": Budget("mnemosyne/actors", 7_685, 5_400),
     "projections": Budget("mnemosyne/projections", 2_165, 2_300),
     "services": Budget("mnemosyne/services", 9_795, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_160, 7_600),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 6_975, 5_600),
     "replay": Budget("mnemosyne/replay", 810, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_005, 2_300),
-    "mnemosyne": Budget("mnemosyne", 86_325, 65_800),
+    "mnemosyne": Budget("mnemosyne", 86_350, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_815, 11_000),
-    "tests": Budget("tests", 78_030, 50_000),
+    "tests": Budget("tests", 78_050, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_760, 12_000),
     "benchmarks": Budget("benchmarks", 8_365, 6_000),

@@ -54,7 +54,13 @@ class LoadedSessions:
     async def tell(self, identity: Identity, done: HelperDone) -> bool:
         # The summary of an idle session may come after the session was unloaded.
         ask = self._registry.ask if done.work.task == SUMMARY else self._registry.ask_behind
-        recorded = await self._send(ask, identity, done)
+        try:
+            recorded = await self._send(ask, identity, done)
+        except VersionConflict:
+            if done.work.task != SUMMARY:
+                raise
+            # Another process wrote in between, for example that a person closed the session.
+            recorded = await self._send(ask, identity, done)
         if recorded and isinstance(done.effect.context, LearnContext):
             self._learn(identity, done, done.effect.context)
         return recorded

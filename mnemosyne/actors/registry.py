@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
@@ -33,7 +34,7 @@ from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import SETTINGS
 from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.errors import ActorStopped, LogUnavailable
+from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError
 
 IDLE_SECONDS = 15 * 60
 """Idle time after which a session is unloaded."""
@@ -285,12 +286,18 @@ class SessionRegistry:
         return self._gaps.pop(stream, None)
 
     async def run(self) -> None:
-        """Retire idle actors."""
+        """Retire idle actors, and order what is due when a session is idle or closed."""
         while True:
             await trio.sleep(SWEEP_SECONDS)
             self._retire_idle(trio.current_time())
-
             self._pause_idle(trio.current_time())
+            await self._pause_on_close(trio.current_time())
+
+    async def _pause_on_close(self, now: float) -> None:
+        for awake in () if self.orders is None else tuple(self._awake.values()):
+            if awake.actor.loaded and now - awake.last_used <= QUIET_SECONDS:
+                with suppress(MnemosyneError):  # the next sweep reads again
+                    await awake.actor.pause_on_close()
 
     def _pause_idle(self, now: float) -> None:
         for awake in self._awake.values():

@@ -72,7 +72,7 @@ from mnemosyne.domain.session.decision_inputs import (
 )
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
 from mnemosyne.domain.session.input_events import Awaited, InputsSoFar
-from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.session.round_events import EpochBegan, Mode, SessionEdited
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.request_settings import choose
@@ -181,6 +181,16 @@ class SessionActor:
         """Order the work that is due when no request has arrived for a while."""
         if self._orders is not None and self._last is not None:
             self._orders.pause(self._last)
+
+    async def pause_on_close(self) -> None:
+        """Order the same once a person has closed the session since its last turn, in whichever process. Raises what
+        reading the log raises.
+        """
+        last = max((each.body_version for each in self.state.branches.values()), default=0)
+        events = [each.envelope.event for each in await self._log.read(self.identity.stream, after=last)]
+        edits = [each.closed for each in events if isinstance(each, SessionEdited) and each.closed is not None]
+        if edits and edits[-1]:
+            self.pause()
 
     def stop(self) -> None:
         """Stop. Waiting callers get ActorStopped and may ask the next actor."""

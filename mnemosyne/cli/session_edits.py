@@ -59,7 +59,8 @@ def rename(session: str, title: str, **options: Any) -> Json:
 @prints(dict, _print_session)
 def close(session: str, undo: bool, **options: Any) -> Json:
     """Close a session: its status becomes completed, or abandoned if its last prompt is unfinished. Its next turn opens
-    it again. A session that is not closed ends after a day without a turn.
+    it again. A session that is not closed ends after a day without a turn. A running server's helper model summarizes a
+    closed session at once, for the next one.
 
     \b
       mnemosyne close 319a

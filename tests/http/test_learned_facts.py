@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import attrs
 import trio
@@ -17,12 +18,15 @@ from mnemosyne.actors.registry import QUIET_SECONDS
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.helper.model import FREE, Completion, HelperModel, HelperPrompt, OneModel
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
+from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.submitted import hash_prompt
 from mnemosyne.replay.deciding import review
 from mnemosyne.services import overviews
+from mnemosyne.services.knowledge import WriteStamp
+from mnemosyne.services.session_edits import edit
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import StoppableLog
@@ -141,6 +145,26 @@ async def test_prompt_without_the_report_of_a_hook_is_never_sent() -> None:
         with trio.fail_after(DEADLINE):
             await reader.was_asked_for_facts.wait()
         assert [FACT in each for each in reader.asked("facts")] == [False]
+
+
+async def test_closing_orders_the_summary_with_its_sources_once_and_opening_again_orders_none() -> None:
+    reader = Reader()
+    async with reading(reader) as stage:
+        await submit(stage, "s", PROMPT).work(PROMPT)
+        await until_written(stage, 1)  # a result between closing and the sweep would conflict with the log
+        archive, stream = MemoryArchive(stage.log), str(await stage.stream())
+        for closed in (True, False, True, True):
+            await edit(archive, stream, closed=closed, stamp=WriteStamp(1, "w"))
+            await stage.process.registry._pause_on_close(trio.current_time())
+            assert len(await worked_in(stage, "session_summary")) == len(reader.asked("session_summary")) == 1
+        (summary,) = [each for each in await until_written(stage, 2) if each.kind is EntryKind.SESSION_SUMMARY]
+        assert summary.provenance == Provenance(session=UUID(stream), branch="main", turn=1)
+        assert summary.confirmed_at is None
+        opened = await edit(archive, stream, closed=False, stamp=WriteStamp(1, "w"))
+        assert opened[1]
+        await submit(stage, "s", PROMPT).work(PROMPT)
+        await stage.process.registry._pause_on_close(trio.current_time())
+        assert len(await worked_in(stage, "session_summary")) == 1
 
 
 async def test_an_idle_session_is_summarized_once_for_the_next_one() -> None:

@@ -30,7 +30,7 @@ HELPER_MODEL = "claude-haiku-5-5"
 HELPERS = ("extractive", "anthropic", "openai", "client")
 MODES = ("observe", "manage")
 GROUNDINGS = ("free", "cited", "strict")
-RESTORES = ("both", "model", "proxy")
+RESTORES = ("both", "referenced", "model", "proxy")
 POLICIES = ("economic", "zones")
 FIDELITIES = ("graded", "thrifty")
 LOG_FORMATS = ("text", "json")
@@ -224,7 +224,8 @@ class Config:
     restores: str = setting(
         "both",
         values.one_of(*RESTORES),
-        "Who may restore evicted content: model by calls, proxy what the client refers to or a helper predicts.",
+        "Who may restore evicted content: model by calls, proxy what the client refers to or a helper predicts, "
+        "referenced both except predictions.",
     )
     header_choices: tuple[str, ...] | None = setting(
         None,

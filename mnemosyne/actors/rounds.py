@@ -379,7 +379,7 @@ class ManagedRounds:
             mode=opening.settings.fidelity,
             cited=opening.settings.cited,
             by_kind=opening.settings.by_kind,
-            inserts=opening.settings.restores != "model",
+            restores=opening.settings.restores,
             kept=opening.began.kept,
             behind=upstream_history.offers(prior),
         )

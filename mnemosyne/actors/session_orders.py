@@ -26,6 +26,7 @@ from mnemosyne.domain.session.events import BranchKind, TurnBegan
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.parts import PartRole
+from mnemosyne.domain.window.predictions import PREDICTING
 from mnemosyne.domain.wire.blocks import text_of, type_of
 from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import Transcript
@@ -85,8 +86,10 @@ class SessionOrders:
     def _order_goal(self, branch: Branch, began: TurnBegan, read: Transcript, ticket: Ticket) -> None:
         prompt = find_prompt(read)
         if prompt is not None and prompt[0] >= began.kept:
-            memory = self._state.memory
-            self._put(order_goal(memory, branch.name, began.turn, prompt[1], branch.goal, read.dialect), ticket)
+            memory, taken = self._state.memory, self._state.find_taken(branch.name)
+            predicts = taken is None or taken.settings.restores in PREDICTING
+            asked = (memory, branch.name, began.turn, prompt[1], branch.goal, read.dialect)
+            self._put(order_goal(*asked, predicts=predicts), ticket)
 
     def pause(self, ticket: Ticket) -> None:
         """Order what waits until a session is idle: its summary, if it has changed since the last one, and the utility

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 import pytest
@@ -58,12 +59,15 @@ def room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def predicting(oracle: Oracle) -> AsyncIterator[tuple[Stage, Client]]:
+async def predicting(oracle: Oracle, **options: Any) -> AsyncIterator[tuple[Stage, Client]]:
     """A managing proxy that has evicted the notes, and a helper that expects their use."""
     log = StoppableLog()
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
     worker = HelperWorker(HelperModels(OneModel(oracle), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
-    async with open_stage(log=log, window=SMALL, questions=HelperQuestions()) as stage, trio.open_nursery() as nursery:
+    async with (
+        open_stage(log=log, window=SMALL, questions=HelperQuestions(), **options) as stage,
+        trio.open_nursery() as nursery,
+    ):
         nursery.start_soon(worker.run, LoadedSessions(stage.process.registry))
         client = client_of(stage)
         await evict_notes(client, stage)
@@ -133,3 +137,12 @@ async def test_a_predicted_object_follows_the_next_results_and_counts_if_it_is_u
         assert (goal.text, goal.missed, goal.is_paused) == ("Check the notes.", 0, False)
         work = (await goals_of(stage))[-1]
         assert work.dropped == ("an object is not in the list",)
+
+
+@pytest.mark.release
+async def test_what_is_referenced_is_restored_without_predictions_for_which_a_helper_gets_no_list() -> None:
+    oracle = Oracle()
+    async with predicting(oracle, restores="referenced") as (stage, client):
+        await ask(client, stage, "What do the notes say?", uses=False)
+        assert await placed_in(stage) == []
+        assert all("#" not in prompt.user for prompt in oracle.prompts)

@@ -63,12 +63,19 @@ class GoalInputs:
 
 
 def order_goal(
-    memory: Memory, branch: str, turn: int, prompt: str, before: Goal | None, dialect: Dialect
+    memory: Memory,
+    branch: str,
+    turn: int,
+    prompt: str,
+    before: Goal | None,
+    dialect: Dialect,
+    *,
+    predicts: bool = True,
 ) -> HelperOrder:
     """The order for the goal of the exchange that a prompt begins. Objects are listed only if they can be placed behind
-    the results of tools in this ``dialect``, and if predictions pay.
+    the results of tools in this ``dialect``, and if the session ``predicts`` and that pays.
     """
-    predicts = dialect is MESSAGES and not (before is not None and before.is_paused)
+    predicts = predicts and dialect is MESSAGES and not (before is not None and before.is_paused)
     inputs = GoalInputs(
         prompt=prompt,
         before="" if before is None else before.text,

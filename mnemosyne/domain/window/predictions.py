@@ -9,6 +9,9 @@ from mnemosyne.domain.wire import markers
 MOST_TOKENS, SHARE = 4_000, 50
 """Maximum number of tokens, and the fraction of a window, that they may take."""
 
+PREDICTING = ("both", "proxy")
+"""The values of ``restores`` with which predicted objects are restored."""
+
 OWN_TEXT = 200
 """Tokens of the proxy's own text around them."""
 
@@ -20,7 +23,7 @@ def find_room(asked: PendingRequest, session: Session, sizes: Sizes) -> int:
     """The tokens that fit the window and that the session can pay: even if nothing of them is used, it must not cost
     more than the margin over its cost without the proxy.
     """
-    if not asked.inserts:
+    if asked.restores not in PREDICTING:
         return 0
     window = choose_window(asked.window, asked.model, session.find_stated_window(asked.model))
     free = find_limit(asked.window, asked.model, session) - count_prompt(asked, session, sizes)

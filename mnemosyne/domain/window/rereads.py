@@ -115,14 +115,16 @@ class _Earlier:
 def expect(asked: PendingRequest, session: Session) -> PendingRequest:
     """The request with all referenced content inserted if it has room, so that the planner sees its final size."""
     limit = find_limit(asked.window, asked.model, session)
-    history, _ = _answer(asked, session, lambda: limit if asked.inserts else 0)
+    history, _ = _answer(asked, session, lambda: limit if asked.restores != "model" else 0)
     return asked if history is asked.history else attrs.evolve(asked, history=history)
 
 
 def answer(asked: PendingRequest, session: Session, sizes: Sizes) -> tuple[UpstreamHistory, tuple[ObjectEvent, ...]]:
     """Insert evicted content where new messages refer to it. Return the history and the resulting events."""
     limit = find_limit(asked.window, asked.model, session)
-    return _answer(asked, session, lambda: limit - count_prompt(asked, session, sizes) if asked.inserts else 0)
+    return _answer(
+        asked, session, lambda: limit - count_prompt(asked, session, sizes) if asked.restores != "model" else 0
+    )
 
 
 def _answer(

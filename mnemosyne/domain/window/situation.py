@@ -47,8 +47,7 @@ class PendingRequest:
     ``window`` and ``policy`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without
     them. ``behind``: they are, or will be, behind the cached head. ``forgotten``: the provider has cached nothing of
     it, whenever it was sent. ``kept`` counts the client's messages that were sent before. ``mode`` as in
-    ``planning.Situation``. ``inserts``: the proxy may insert evicted content on its own. ``cited`` and ``by_kind`` as
-    in SettingsTaken.
+    ``planning.Situation``. ``restores``, ``cited`` and ``by_kind`` as in SettingsTaken.
     """
 
     at: int
@@ -63,7 +62,7 @@ class PendingRequest:
     joins: bool = False
     behind: bool = False
     forgotten: bool = False
-    inserts: bool = True
+    restores: str = "both"
     cited: bool = False
     by_kind: bool = True
     mode: FidelityMode = FidelityMode.THRIFTY

@@ -67,6 +67,7 @@ def test_the_newest_and_the_largest_evicted_objects_are_listed_while_predictions
     assert set(listed) == {each.object for each in (*objects[-1 - half : -1], *objects[:half])}
     paused = Goal(turn=3, text="the goal", missed=MOST_MISSED)
     assert order_goal(memory, BRANCH, 9, "Go on.", paused, MESSAGES).about.evicted == ()
+    assert order_goal(memory, BRANCH, 9, "Go on.", None, MESSAGES, predicts=False).about.evicted == ()
     assert order_goal(memory, BRANCH, 9, "Go on.", None, CHAT).about.evicted == (), "nothing can be placed there"
     long = "begin <private>the code is 4711</private>" + "x" * 99_999 + "end"
     order = order_goal(memory, BRANCH, 9, long, paused, MESSAGES)

@@ -16,13 +16,19 @@ from typing import Any
 from uuid import UUID
 
 from mnemosyne import credentials
+from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.events import TurnInterrupted
+from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent
 from mnemosyne.errors import BadConfiguration, LogFailed
+from mnemosyne.figures import plural
 from mnemosyne.terminal import harmless
 
 log = logging.getLogger(__name__)
+
+_Step = FallbackSent | EpochBegan | ObjectFaulted | HelperWorked
 
 
 class TextLines(logging.Formatter):
@@ -102,7 +108,9 @@ def set_level(level: str) -> None:
 
 
 def log_turns(append: Append, error: LogFailed | None) -> None:
-    """Log a line for each turn that a durable append completes or interrupts."""
+    """Log a line for each step that a durable append records: a turn that ends or falls back, a compaction, an evicted
+    object that was needed, and a helper's work. Texts that may quote content are left out.
+    """
     if error is not None or not log.isEnabledFor(logging.INFO):
         return
     for envelope in append.envelopes:
@@ -112,8 +120,25 @@ def log_turns(append: Append, error: LogFailed | None) -> None:
             case TurnInterrupted() as event:
                 about = _name_turn(event)
                 log.info("session %s: turn %d was interrupted", append.stream, event.turn, extra={"about": about})
+            case FallbackSent() as event:
+                _log_step(append.stream, event, "turn %d is sent as the client wrote it", event.turn)
+            case EpochBegan() as event:
+                step = "turn %d begins compaction %d, which frees %d tokens: %s"
+                _log_step(append.stream, event, step, event.turn, event.epoch, event.freed, event.reason)
+            case ObjectFaulted() as event:
+                step = "turn %d needs object %s again (%s), %d tokens"
+                _log_step(append.stream, event, step, event.turn, event.object, event.kind.value, event.tokens)
+            case HelperWorked() as event:
+                how = f"skipped for {plural(len(event.rejected), 'reason')}" if event.rejected else "done"
+                filtered = f", {len(event.dropped)} filtered" if event.dropped else ""
+                _log_step(append.stream, event, "%s by %s is %s%s", event.task, event.helper, how, filtered)
             case _:
                 pass
+
+
+def _log_step(stream: UUID, event: _Step, text: str, *values: object) -> None:
+    about = {name: getattr(event, name) for name in ("branch", "turn")}
+    log.info(f"session %s: {text}", stream, *values, extra={"about": {"step": type(event).__name__, **about}})
 
 
 def _log_account(stream: UUID, event: TurnAccounted) -> None:

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import attrs
 import pytest
 
 from mnemosyne.app.logs import log_turns, start_logging
+from mnemosyne.domain.session.input_events import HelperWorked
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.errors import BadConfiguration, LogUnavailable
+from tests.domain.remembered import faulted
 from tests.domain.session_events import interrupted
 from tests.services.test_tally import accounted, append
 
@@ -82,6 +86,31 @@ def test_a_recorded_turn_is_logged_with_its_usage(capsys: pytest.CaptureFixture[
     assert (told | used | about).items() <= accounted_for.items()
     assert not any("dollars" in name for name in accounted_for), "a price depends on more than an account says"
     assert told.items() <= broken_off.items()
+
+
+def test_each_step_of_memory_is_logged_by_name_without_what_may_quote_content(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    quoting: dict[str, Any] = {"record": "secret", "dropped": ("secret",), "prompt": b"", "key": b"", "cached": False}
+    quoting |= {"at": 1, "version": 1, "branch": "main", "turn": 1, "read": 1, "written": 1, "nanodollars": 1}
+    done = HelperWorked(task="facts", helper="haiku", subject="secret", rejected=(), **quoting)
+    epoch: dict[str, Any] = {"payback": 1, "hour": False, "price": 1, "messages": 3, "freed": 900, "epoch": 2}
+    place: dict[str, Any] = {"at": 1, "branch": "main", "turn": 1}
+    with logging_as("json"):
+        log_turns(append(EpochBegan(reason="the window overflows", **place, **epoch)), None)
+        log_turns(append(attrs.evolve(faulted("abc2345", 1), reason="secret")), None)
+        log_turns(append(done), None)
+        log_turns(append(attrs.evolve(done, rejected=("secret",))), None)
+        log_turns(append(done), LogUnavailable("away"))
+    logged = capsys.readouterr().err
+    assert "secret" not in logged
+    session = f"session {UUID(int=1)}"
+    assert [(each["step"], each["message"]) for each in entries(logged)] == [
+        ("EpochBegan", f"{session}: turn 1 begins compaction 2, which frees 900 tokens: the window overflows"),
+        ("ObjectFaulted", f"{session}: turn 1 needs object abc2345 again (explicit), 1 tokens"),
+        ("HelperWorked", f"{session}: facts by haiku is done, 1 filtered"),
+        ("HelperWorked", f"{session}: facts by haiku is skipped for 1 reason, 1 filtered"),
+    ]
 
 
 def test_a_file_is_private_and_one_that_is_moved_away_is_followed_by_a_new_one(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ TOOLS: tuple[AgentTool, ...] = (
         "addMemory",
         "remember",
         "Have later sessions know something that will still be true then, in one sentence. Recall first, and update"
-        f" what is known rather than to say it twice. {_NEXT}",
+        f" what is known rather than to say it twice: what was known is `similar` in the answer. {_NEXT}",
         text="content",
         kind="kind",
         scope="scope",

@@ -39,6 +39,9 @@ MOST_LISTED = 10_000
 
 MOST_RECALLED = 50
 
+MOST_SIMILAR = 3
+"""Maximum number of known entries that an agent is shown when it saves one, as it may have to update one of them."""
+
 LONGEST_NOTE = 300
 """Characters of a reply that is kept; the detail has a longer one in full."""
 
@@ -307,7 +310,11 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
         valid_from=call.find_time("valid_from"),
         provenance=provenance,
     )
-    return _report(call, await call.knowledge.remember(scope, draft, call.stamp))
+    if draft.source is not EntrySource.AGENT:
+        return _report(call, await call.knowledge.remember(scope, draft, call.stamp))
+    similar = await call.knowledge.recall(content, call.stamp.at, limit=MOST_SIMILAR)
+    report = _report(call, await call.knowledge.remember(scope, draft, call.stamp))
+    return report | {"similar": [describe(each, call.stamp.at) for each in similar]}
 
 
 @_operation("GET /recall", "recall", "The same, with the question in the address.", _ASKING, ("query",))

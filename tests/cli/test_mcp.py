@@ -51,7 +51,10 @@ async def test_agent_saves_changes_and_forgets_facts_that_people_see(own_convers
     async with agent_in(tmp_path) as agent:
         assert {tool.name for tool in (await agent.list_tools()).tools} == set(BY_NAME)
         done = await call(agent, "remember", text="We deploy on Fridays", kind="workflow")
-        assert (done["what"], done["entry"]["source"]) == ("added", "agent")
+        assert (done["what"], done["entry"]["source"], done["similar"]) == ("added", "agent", [])
+        again = await call(agent, "remember", text="We deploy on every Friday")
+        assert [each["content"] for each in again["similar"]] == ["We deploy on Fridays"]
+        assert (await call(agent, "undo", write=again["write"]))["what"] == "undone"
         (entry,) = (await call(agent, "recall", question="when do we deploy?"))["entries"]
         assert entry["content"] == "We deploy on Fridays"
         changed = await call(agent, "update", entry=entry["id"], text="We deploy on Mondays")

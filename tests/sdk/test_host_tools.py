@@ -1,5 +1,6 @@
 """Tools of an agent's host: they declare what they read and changed, and write objects that the model can find."""
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from mnemosyne.domain.objects.events import Link, LinkRelation, Supersession
 from mnemosyne.errors import NotFound
 from mnemosyne.replay import deciding
 from mnemosyne.services import memories, sessions
+from tests.domain.helper.test_caption import PNG
 from tests.http.managing import look, model_says, recall, text
 from tests.sdk.talking import open_agent, verify
 from tests.sdk.test_session import SEEN, opened
@@ -99,3 +101,20 @@ async def test_what_a_tool_writes_is_found_restored_and_replaced_by_name(dsn: st
         assert objects[old].superseded_by == new
         assert {link.target for link in objects[new].links} == {old, note}
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
+
+
+async def test_an_attached_image_is_kept_in_full_in_an_object_of_its_own(dsn: str, tmp_path: Path) -> None:
+    data = b64encode(PNG).decode()
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    async with open_agent({"rules": [SEEN]}) as agent, opened(dsn, tmp_path) as session:
+        session.user_says("look at it")
+        await agent.ask(session)
+        session.tool_result(session.open_calls[0], [image])
+        await agent.ask(session)
+        session.user_says("thanks")
+        await agent.ask(session)
+    (seen,) = [each for each in await read_objects(dsn, tmp_path) if each.source_tool == "Look"]
+    assert seen.is_pictured
+    async with open_storage(load({"dsn": dsn, "data_dir": str(tmp_path)}, {})) as storage:
+        stream = await sessions.find(storage, "agent")
+        assert data.encode() in await memories.content_of(storage, stream, seen)

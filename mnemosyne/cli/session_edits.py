@@ -1,4 +1,4 @@
-"""``mnemosyne rename``, ``close``, ``trash``, ``pin`` and ``unpin``: what a person changes in a recorded session."""
+"""``mnemosyne rename``, ``close``, ``undo``, ``trash``, ``pin`` and ``unpin``: what a person changes in a session."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -66,6 +66,20 @@ def close(session: str, undo: bool, **options: Any) -> Json:
       mnemosyne close 319a
     """
     return _edit("editSession", options, id=session, closed=not undo)
+
+
+@click.command()
+@session_argument
+@log_options()
+@prints(dict, _print_session)
+def undo(session: str, **options: Any) -> Json:
+    """Take back the last change of a session: its name, its end, its grounding, managing on or off, or a pin. Again to
+    make the change again. `mnemosyne memory undo` does this for saved facts.
+
+    \b
+      mnemosyne undo 319a
+    """
+    return _edit("undoSession", options, id=session)
 
 
 # The trash

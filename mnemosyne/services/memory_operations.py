@@ -512,6 +512,17 @@ async def _edit_session(call: ApiCall) -> Any:
     return {"what": what, "id": str(done[0])}
 
 
+@_operation(
+    "POST /sessions/{id}/undo",
+    "undoSession",
+    "Take back, or make again, the last change of a session or its pins.",
+    {"id": {"type": "string", "description": "The session."}},
+)
+async def _undo_session(call: ApiCall) -> Any:
+    stream, change = await session_edits.undo(call.archive, call.given["id"], call.stamp)
+    return {"what": f"taken back: {change}" if change else "unchanged", "id": str(stream)}
+
+
 _OF_OBJECT = {
     "id": {**_TEXT, "description": "The id of the object."},
     "session": {**_TEXT, "description": "Its session; needed if several have such an object."},

@@ -1,14 +1,23 @@
-"""A person names, closes or reopens a session, or chooses its grounding."""
+"""A person names, closes or reopens a session, or chooses its grounding; and takes the last change back."""
 
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 from uuid import UUID
 
+from mnemosyne.domain.history.change_actors import Actor, actor_of
+from mnemosyne.domain.objects.decide import Pin, Unpin
+from mnemosyne.domain.objects.events import ObjectPinned, ObjectUnpinned
+from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decide import EditSession
+from mnemosyne.domain.session.decide import EditSession, SwitchManaging
 from mnemosyne.domain.session.events import SessionForgotten, TurnBegan
-from mnemosyne.domain.session.round_events import SessionEdited
-from mnemosyne.errors import BadEntry, ContentForgotten
+from mnemosyne.domain.session.round_events import ManagingSwitched, SessionEdited
+from mnemosyne.domain.session.state import Session
+from mnemosyne.errors import BadEntry, ContentForgotten, NotFound
 from mnemosyne.services import memories
 from mnemosyne.services.knowledge import WriteStamp
+from mnemosyne.services.memories import Decided
 from mnemosyne.services.sessions import Archive, find_own
 
 LONGEST_TITLE = 100
@@ -44,6 +53,56 @@ def describe_edit(closed: bool | None, grounding: str | None) -> str:
     if grounding is not None:
         return f"grounding: {grounding or 'as the server'}"
     return {True: "closed", False: "opened", None: "renamed"}[closed]
+
+
+async def undo(archive: Archive, wanted: str, stamp: WriteStamp) -> tuple[UUID, str]:
+    """Take back the last change of a session's name, end, grounding, managing or pins. Doing it again makes the change
+    again. Return the session's id and the change, empty if nothing is left of it. Raises NotFound.
+    """
+    stream = await find_own(archive, wanted)
+    events = await archive.events.read(stream)
+    changes = [each for each in events if isinstance(each.envelope.event, _UNDOABLE) and actor_of(each) is Actor.USER]
+    if not changes:
+        raise NotFound(f"Session {stream} has no change that can be taken back.")
+    last = changes[-1].envelope
+    first = next(each for each in changes if each.envelope.correlation_id == last.correlation_id)
+    before = memories.fold(events[: events.index(first)])
+    commands, what = _invert(last.event, before, stamp.at)
+    decided = [await memories.decide(archive, stream, partial(_give, each), stamp.id) for each in commands]
+    return stream, what if any(decided) else ""
+
+
+_UNDOABLE = (SessionEdited, ManagingSwitched, ObjectPinned, ObjectUnpinned)
+
+
+def _give(command: Decided, _: Session) -> Decided:
+    return command
+
+
+def _invert(event: object, before: Session, at: int) -> tuple[Sequence[Decided], str]:
+    """The commands that restore the state ``before`` a change, and the name of the change."""
+    match event:
+        case SessionEdited():
+            old = {name: getattr(before, name) for name in _EDITED if getattr(event, name) is not None}
+            return [EditSession(at=at, **old)], describe_edit(event.closed, event.grounding)
+        case ManagingSwitched():
+            switch = SwitchManaging(at=at, on=not event.on, why="the last change was taken back")
+            return [switch], f"managing {'on' if event.on else 'off'}"
+        case ObjectPinned() | ObjectUnpinned():
+            commands: list[Pin | Unpin] = [Unpin(at=at, object=event.object, branch=None, reason=_TAKEN_BACK)]
+            for branch, pin in before.memory.pins_of(event.object).items():
+                place: dict[str, Any] = {"at": at, "object": event.object, "branch": branch or None}
+                if pin is None:
+                    commands.append(Unpin(**place, reason=_TAKEN_BACK))
+                else:
+                    commands.append(Pin(**place, reason=pin.reason, until_turn=pin.until_turn))
+            return commands, f"{'pin' if isinstance(event, ObjectPinned) else 'unpin'} {MARK}{event.object}"
+        case _:
+            raise AssertionError(event)
+
+
+_EDITED = ("title", "closed", "grounding")
+_TAKEN_BACK = "taken back"
 
 
 async def read_grounding(archive: Archive, stream: UUID) -> str:

@@ -33,6 +33,7 @@ OF_SESSION = {
     "export": ["SESSION"],
     "trash": ["SESSION"],
     "rename": ["SESSION", "a name"],
+    "undo": ["SESSION"],
     "close": ["SESSION"],
     "forget": ["SESSION", "--yes"],
     "timeline": ["SESSION"],

@@ -1,18 +1,26 @@
 """A session's name given by a person is shown everywhere; a closed session counts as ended until its next turn."""
 
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
+
 import pytest
 
 from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import SessionStarted
-from mnemosyne.errors import BadEntry, ContentForgotten
-from mnemosyne.services import overviews
+from mnemosyne.errors import BadEntry, ContentForgotten, NotFound
+from mnemosyne.services import memories, overviews
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.knowledge import WriteStamp
-from mnemosyne.services.session_edits import LONGEST_TITLE, edit, read_grounding
+from mnemosyne.services.pins import pin, unpin
+from mnemosyne.services.session_edits import LONGEST_TITLE, edit, read_grounding, undo
+from mnemosyne.services.switching import switch_session
 from mnemosyne.services.verifying import verify
 from tests.domain.session_events import began, opened_branch
-from tests.services.talking import Talk, body, plain, talking, user
+from tests.services.talking import Talk, body, plain, rich_session, talking, user
+from tests.services.test_memories import an_object
 
 
 async def rename(talk: Talk, title: str) -> bool:
@@ -61,3 +69,35 @@ async def test_an_edit_that_changes_nothing_is_not_recorded_and_each_can_be_take
         for edits, is_new in ((back, False), (change, True), (change, False), (back, True)):
             assert await edit(archive, "s", **edits, stamp=WriteStamp(9, "w")) == (stream, is_new)
     assert await read_grounding(archive, stream) == ""
+
+
+async def test_the_last_change_of_a_session_is_taken_back_and_made_again() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+    archive, wanted, stamps = talk.archive, str(talk.stream), map(WriteStamp, count(9), map(str, count()))
+    with pytest.raises(NotFound, match="no change that can be taken back"):
+        await undo(archive, wanted, next(stamps))
+    pinned = await an_object(talk)
+
+    async def change_pin(change: Callable[..., Awaitable[object]], **given: Any) -> None:
+        await change(archive, pinned, reason="r", stamp=next(stamps), **given)
+
+    async def read() -> tuple[object, ...]:
+        state = memories.fold(await archive.events.read(talk.stream))
+        return state.title, state.closed, state.grounding, state.off, dict(state.memory.pins_of(pinned))
+
+    for change in (
+        lambda: edit(archive, wanted, title="The shed", closed=True, stamp=next(stamps)),
+        lambda: edit(archive, wanted, title="", grounding="strict", stamp=next(stamps)),
+        lambda: switch_session(archive, talk.stream, SwitchManaging(at=9, on=False, why="w"), next(stamps).id),
+        lambda: change_pin(pin, branch="fork-1", turns=3),
+        lambda: change_pin(pin),
+        lambda: change_pin(unpin),
+    ):
+        before = await read()
+        await change()
+        after = await read()
+        assert before != after
+        for expected in (before, after, before, after):
+            assert (await undo(archive, wanted, next(stamps)))[1]
+            assert await read() == expected

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import psycopg
@@ -19,7 +20,6 @@ from tests.cli.logs import GOLDEN, OBSERVED_LOG, put_golden
 from tests.cli.running import run, run_json
 from tests.fixtures import PostgresServer
 from tests.http.managing import Client
-from tests.profiles import cover
 
 LOG = "select originator_id, originator_version, topic, state, notification_id from mnemosyne.stored_events order by 5"
 CONTENT = "select stream, size, encoding, digest, data from mnemosyne.content order by 1, 4"
@@ -152,28 +152,27 @@ def test_log_of_an_older_postgresql_is_restored_into_a_newer_one(
         assert last[name] == again[name] == held[name]
 
 
-FILES = {
-    "no archive": "/home/me/.ssh/id_ed25519",
-    "another session's": "/archive/{other}-4.jsonl",
-    "in a folder of that name": "/archive/{stream}-4.jsonl.d/notes.txt",
-    "with a newline": "/archive/{stream}-4.jsonl\n",
-    "without a folder": "{stream}-4.jsonl",
-}
+FILES = (
+    "/home/me/.ssh/id_ed25519",
+    "/archive/{other}-4.jsonl",
+    "/archive/{stream}-4.jsonl.d/notes.txt",
+    "/archive/{stream}-4.jsonl\n",
+    "{stream}-4.jsonl",
+)
+"""No archive, that of another session, in a folder of that name, with a newline, and without a folder."""
 
 
-@pytest.mark.parametrize(("file", "with_log"), cover(FILES, {"with log": True, "without": False}))
 def test_backup_that_refers_to_another_file_than_the_session_s_archive_is_refused(
-    file: str, with_log: bool, filled: str, target: str, tmp_path: Path
+    filled: str, target: str, tmp_path: Path
 ) -> None:
     ((stream, digest, log),) = query(
         filled, "select stream, digest, log.id from mnemosyne.content, mnemosyne.log_identity log limit 1"
     )
-    reference = [file.format(stream=stream, other=log), 0, 8, *([str(log)] if with_log else [])]
-    with psycopg.connect(filled, autocommit=True) as connection:
-        connection.execute(
-            "update mnemosyne.content set encoding = 2, data = %s where stream = %s and digest = %s",
-            (json.dumps(reference).encode(), stream, digest),
-        )
-    run("backup", str(tmp_path / "b"), "--dsn", filled)
-    assert f"which is not an archive of session {stream}" in restore(tmp_path / "b", target, code=1)
-    assert query(target, "select count(*) from mnemosyne.stored_events") == [(0,)]
+    change = "update mnemosyne.content set encoding = 2, data = %s where stream = %s and digest = %s"
+    for number, (file, with_log) in enumerate(product(FILES, (True, False))):
+        reference = [file.format(stream=stream, other=log), 0, 8, *([str(log)] if with_log else [])]
+        with psycopg.connect(filled, autocommit=True) as connection:
+            connection.execute(change, (json.dumps(reference).encode(), stream, digest))
+        run("backup", str(tmp_path / f"{number}"), "--dsn", filled)
+        assert f"which is not an archive of session {stream}" in restore(tmp_path / f"{number}", target, code=1)
+        assert query(target, "select count(*) from mnemosyne.stored_events") == [(0,)]

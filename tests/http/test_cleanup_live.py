@@ -97,34 +97,17 @@ async def assert_one_history(stage: Stage) -> None:
 
 @STREAMED
 async def test_blocks_are_hidden_from_the_client_and_returned_to_the_provider_unchanged(stream: bool) -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url, stream=stream)
-        for prompt in ("Where is it?", "And the other?"):
-            message = await client.work(prompt)
-            assert message["content"][-1] == text("(no content)")
-        assert texts_of(client.history) == SHOWN * 2
-        assert stage.standin.violations == []
-        assert_prefixes(stage.upstream)
-        assert_unseen(client)
-        said_before = [BETWEEN, ALONE, BEHIND, ALONE, BEFORE, ALONE, ALONE]
-        assert texts_of(stage.upstream[-1]["messages"]) == [*said_before, *said_before[:-1]]
-        await assert_kept(stage, rounds=10)
-        await assert_one_history(stage)
-        await stage.rounds()
-
-
-async def test_restarted_server_recognizes_the_echo_of_a_hidden_block() -> None:
+    """A new server before each turn recognizes the echo of a hidden block."""
     async with open_standin({"rules": [LOOP]}) as standin:
-        log = StoppableLog()
-        async with open_talk(standin=standin, log=log) as (stage, client):
-            message = await client.turn(text("Where is it?"))
-        for _ in range(3):
+        log, client = StoppableLog(), Client("", stream=stream)
+        client.history.append({"role": "user", "content": [text("Where is it?")]})
+        for words in ((), (), (), (), (text("And the other?"),)):  # the last one after a block alone
             async with open_stage(standin=standin, log=log) as stage:
                 client.url = stage.url
-                message = await client.turn(*results(message))
-        async with open_stage(standin=standin, log=log) as stage:
-            client.url = stage.url
-            await client.turn(text("And the other?"))  # after a reply that consisted of a block alone
+                client.history += [{"role": "user", "content": list(words)}] if words else []
+                message = await client.send()
+                client.history.append({"role": "assistant", "content": message["content"]})
+                client.history += [{"role": "user", "content": called}] if (called := results(message)) else []
         assert texts_of(client.history) == [*SHOWN, SHOWN[0]]
         assert standin.violations == []
         assert_prefixes(stage.upstream)

@@ -69,32 +69,23 @@ async def count_and_send(stage: Stage, client: Client, *content: Json) -> Json:
     return message
 
 
-async def test_counted_body_is_the_body_that_the_turn_sends() -> None:
-    async with open_talk(LOOP) as (stage, client):
-        # A hidden round first, and then one that waits along with a client call.
-        message = await count_and_send(stage, client, text("Where is it?"))
-        assert b"memory_query" in stage.counted[-1]
-        while message["stop_reason"] == "tool_use":
-            message = await count_and_send(stage, client, *results(message))
-        await count_and_send(stage, client, text("And now?"))
-        assert len(stage.counted) == 4
-        assert stage.standin.violations == []
-
-
 async def conversation(*, counting: bool) -> tuple[list[bytes], list[Any]]:
-    """The upstream requests and the log of a conversation with a fork, with or without counts in between."""
+    """The upstream requests and the log of a conversation with a fork, with or without counts in between. The first
+    turn has a hidden round, and the third one that waits along with a client call.
+    """
     async with open_talk(LOOP) as (stage, client):
         for prompt in ("Where is it?", "And the other?", "No, the third."):
-            message = await client.turn(text(prompt))
-            while message.get("stop_reason") == "tool_use":
+            content = [text(prompt)]
+            while content:
                 if counting:
-                    await client.count(*results(message), text("Or this?"))
-                    await client.count(*results(message))
-                message = await client.turn(*results(message))
+                    await client.count(*content, text("Or this?"))
+                    message = await count_and_send(stage, client, *content)
+                    assert b"memory_query" in stage.counted[-1]
+                else:
+                    message = await client.turn(*content)
+                content = results(message)
             if prompt == "And the other?":
                 del client.history[-6:]
-            if counting:
-                await client.count(text("Something else?"))
         events = of_turns(await stage.events())
         assert stage.standin.violations == []
         return [each.body for each in stage.standin.messages], [
@@ -102,7 +93,7 @@ async def conversation(*, counting: bool) -> tuple[list[bytes], list[Any]]:
         ]
 
 
-async def test_counting_does_not_change_the_session() -> None:
+async def test_counted_body_is_the_one_that_the_turn_sends_and_counting_does_not_change_the_session() -> None:
     assert await conversation(counting=True) == await conversation(counting=False)
 
 

@@ -67,21 +67,6 @@ def refused(stage: Stage) -> list[int | None]:
     return [each.status for each in stage.standin.messages if each.status != 200]
 
 
-@pytest.mark.parametrize(("exchanges", "rule"), [(1, SHORT), (2, LOOP)], ids=["short", "loop"])
-async def test_fork_continues_from_the_history_sent_for_its_session(exchanges: int, rule: Json) -> None:
-    async with open_talk(rule) as (stage, client):
-        for number in range(exchanges):
-            await client.work(f"Where is it, {number}?")
-        other = fork(client, "forked")
-        for number in range(2):
-            await other.work(f"And where is the other, {number}?")
-        assert refused(stage) == []
-        assert stage.standin.violations == []
-        assert_prefixes(stage.upstream)  # nothing is uncached, and no thinking is lost
-        assert_nothing_of_ours(other)
-        await stage.rounds()
-
-
 async def test_session_fork_and_fork_of_the_fork_all_continue() -> None:
     async with open_talk(LOOP) as (stage, client):
         await client.work("Where is it?")

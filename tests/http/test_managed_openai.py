@@ -182,33 +182,23 @@ def assert_nothing_of_ours(talk: Talk) -> None:
 async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_provider(
     make: type[Talk], stream: bool
 ) -> None:
-    async with open_stage(LOOP) as stage:
-        talk = make(stage.url, stream=stream)
-        for prompt in ("Where is it?", "And where is the other?"):
-            assert (await talk.work(prompt)).endswith("It is there.")
-        assert stage.standin.violations == []
-        assert [each.status for each in stage.standin.messages] == [200] * 10
-        assert breaks(stage, talk) == 0
-        assert_nothing_of_ours(talk)
-        offered = ["look", "memory_query", "memory_restore", "memory_release", "memory_search"]
-        assert talk.tool_names(stage.upstream[0]) == offered
-        places = [(each.turn, each.round) for each in await stage.rounds()]
-        assert places[:5] == [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]
-        reasons = {each.stop_reason for each in await stage.events() if isinstance(each, TurnFinished)}
-        assert reasons == {"tool_calls", "stop" if make is ChatTalk else "completed"}
-
-
-@RESPONSES
-async def test_restarted_server_continues_with_the_same_bytes(make: type[Talk]) -> None:
-    log, talk = StoppableLog(), make()
+    """A restarted server continues with the same bytes."""
+    log, talk = StoppableLog(), make(stream=stream)
     async with open_standin({"rules": [LOOP]}) as standin:
-        for number in range(2):
+        for prompt in ("Where is it?", "And where is the other?"):
             async with open_stage(log=log, standin=standin) as stage:
                 talk.url = stage.url
-                await talk.work(f"Where is it, {number}?")
-                assert breaks(stage, talk) == 0
-                await stage.rounds()
-        assert standin.violations == []
+                assert (await talk.work(prompt)).endswith("It is there.")
+                places = [(each.turn, each.round) for each in await stage.rounds()]
+    assert standin.violations == []
+    assert [each.status for each in standin.messages] == [200] * 10
+    assert breaks(stage, talk) == 0
+    assert_nothing_of_ours(talk)
+    offered = ["look", "memory_query", "memory_restore", "memory_release", "memory_search"]
+    assert talk.tool_names(stage.upstream[0]) == offered
+    assert places[:5] == [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]
+    reasons = {each.stop_reason for each in await stage.events() if isinstance(each, TurnFinished)}
+    assert reasons == {"tool_calls", "stop" if make is ChatTalk else "completed"}
 
 
 def is_end_of_a_message(history: list[Json]) -> bool:
@@ -307,17 +297,6 @@ async def test_unmanageable_conversation_is_only_recorded_with_the_reason(
         (decided,) = await stage.modes()
         assert decided.mode is Mode.OBSERVE
         assert why in decided.why
-
-
-@TALKS
-async def test_failed_hidden_round_is_sent_again(make: type[Talk]) -> None:
-    loop = {"replies": [model_says(think("I forgot."), recall()), model_says(text("It is there."))]}
-    overloaded = {"when": {"request": 2}, "times": 1, "reply": {"failure": {"status": 429}}}
-    async with open_stage(overloaded, loop) as stage:
-        talk = make(stage.url)
-        assert await talk.work("Where is it?") == "It is there."
-        assert [each.status for each in stage.standin.messages] == [200, 429, 200]
-        assert_nothing_of_ours(talk)
 
 
 async def test_hidden_calls_that_share_an_id_each_get_their_own_result() -> None:

@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.knowledge import decide
 from mnemosyne.domain.knowledge.block import compose
-from mnemosyne.domain.knowledge.decide import (
-    CORRECTS,
-    MOST_UNCONFIRMED,
-    ConfirmEntry,
-    LearnFacts,
-    RememberEntry,
-    UndoWrite,
-    WriteOutcome,
-)
+from mnemosyne.domain.knowledge.decide import CORRECTS, ConfirmEntry, LearnFacts, RememberEntry, UndoWrite, WriteOutcome
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource
 from mnemosyne.domain.knowledge.prompts import LONGEST_TYPED, LearnedFact, SubmittedPrompt, find_remembered
@@ -176,11 +169,12 @@ def test_an_agent_cannot_confirm_for_the_user() -> None:
         place.take(ConfirmEntry(at=FIRST, write="c", wanted="pnpm", source=EntrySource.AGENT))
 
 
-def test_pasted_claims_leave_room_for_the_user() -> None:
+def test_pasted_claims_leave_room_for_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "MOST_UNCONFIRMED", 20)
     place = KnowledgePlace()
-    for number in range(MOST_UNCONFIRMED + 5):
+    for number in range(25):
         learn(place, prompt(f"rule {number}", turn=number), f"rule {number}")
-    assert len(place.lines(FIRST)) == MOST_UNCONFIRMED
+    assert len(place.lines(FIRST)) == 20
     assert place.take(RememberEntry(at=FIRST, write="r", draft=draft(PNPM))).what == "added"
 
 

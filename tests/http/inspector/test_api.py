@@ -1,7 +1,7 @@
 """With the token, the API does the same as the commands; its OpenAPI description is complete."""
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from mnemosyne.http.inspector.api import LINES, ROOT
 from mnemosyne.page_links import PageRole
 from mnemosyne.services.memory_operations import OPERATIONS
 from mnemosyne_lab.helper import open_endpoint, says
-from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import TOKEN, Pages, open_pages
 
 
@@ -50,15 +49,9 @@ class Api:
 
 
 @pytest.fixture
-def database(postgres_server: PostgresServer, template: str) -> Iterator[str]:
-    with postgres_server.fresh_database(template) as dsn:
-        yield dsn
-
-
-@pytest.fixture
-async def api(database: str, tmp_path: Path) -> AsyncIterator[Api]:
+async def api(dsn: str, tmp_path: Path) -> AsyncIterator[Api]:
     """The API of an empty log."""
-    async with open_pages(database, tmp_path) as pages:
+    async with open_pages(dsn, tmp_path) as pages:
         yield Api(pages, tmp_path / "project")
 
 
@@ -122,11 +115,9 @@ async def test_an_export_is_imported_elsewhere_only_once(api: Api) -> None:
     assert (refused.status_code, (await refused.get_json())["error"]) == (400, "Line 2 is not a JSON object.")
 
 
-async def test_entries_of_another_tenant_are_neither_visible_nor_writable(
-    api: Api, database: str, tmp_path: Path
-) -> None:
+async def test_entries_of_another_tenant_are_neither_visible_nor_writable(api: Api, dsn: str, tmp_path: Path) -> None:
     entry = await api.add("We deploy on Fridays")
-    async with open_pages(database, tmp_path, tenant="another") as pages:
+    async with open_pages(dsn, tmp_path, tenant="another") as pages:
         other = Api(pages, api.folder)
         assert (await other.ask("GET", "/memories"))["entries"] == []
         assert (await other.ask("GET", "/recall", query="deploy"))["entries"] == []
@@ -178,8 +169,8 @@ async def test_a_body_that_is_not_an_object_is_refused(api: Api) -> None:
         assert refused == (400, {"error": "The body is not a JSON object."}), body[:20]
 
 
-async def test_requests_need_the_token_and_a_cookie_allows_only_reads(database: str, tmp_path: Path) -> None:
-    async with open_pages(database, tmp_path, PageRole.OWNER) as pages:
+async def test_requests_need_the_token_and_a_cookie_allows_only_reads(dsn: str, tmp_path: Path) -> None:
+    async with open_pages(dsn, tmp_path, PageRole.OWNER) as pages:
         stranger = pages.app.test_client()
         for operation in OPERATIONS:
             path = ROOT + operation.path.replace("{id}", "some")
@@ -219,7 +210,7 @@ async def test_the_description_lists_arguments_and_required_ones(api: Api) -> No
 VELODROME = "My project is called velodrome, a Go benchmark runner"
 
 
-async def test_a_plain_text_is_saved_as_the_claims_that_a_helper_model_finds(database: str, tmp_path: Path) -> None:
+async def test_a_plain_text_is_saved_as_the_claims_that_a_helper_model_finds(dsn: str, tmp_path: Path) -> None:
     """Without its answer, the text is saved as it is."""
     quotes = [
         {"kind": "fact", "quote": VELODROME, "corrects": ""},
@@ -228,7 +219,7 @@ async def test_a_plain_text_is_saved_as_the_claims_that_a_helper_model_finds(dat
     answers = iter([json.dumps({"facts": quotes}), "no"])
     async with open_endpoint(lambda path, _body: says(path, next(answers))) as endpoint:
         url = f"{endpoint.url}/v1"
-        async with open_pages(database, tmp_path, helper="openai", helper_model="m", helper_url=url) as pages:
+        async with open_pages(dsn, tmp_path, helper="openai", helper_model="m", helper_url=url) as pages:
             api = Api(pages, tmp_path / "project")
             done = await api.ask("POST", "/memories", {"content": f"Hello! {VELODROME}. Thanks."})
             assert [each["entry"]["content"] for each in done["entries"]] == [VELODROME]

@@ -19,21 +19,10 @@ from tests.adapters.log_support import stream
 from tests.domain.wire.dialects import WRITTEN, Written
 from tests.http.test_dialects import talk
 from tests.lab.evaluation.recordings import LONG, line_of, session
+from tests.lab.evaluation.test_report_json import SESSION_KEYS
 from tests.services.talking import Plain, rich_session, talking
 
-SUMS = {
-    *(
-        "turns",
-        "tokens_sent",
-        "tokens_unmanaged",
-        "billed",
-        "billed_unmanaged",
-        "dollars",
-        "dollars_unmanaged",
-        "epochs",
-    ),
-    *("evictions", "exact_faults", "demands", "resident", "declared", "silent", "wire_violations"),
-}
+SUMS = {*SESSION_KEYS} - {"name"}
 
 
 def evaluate(*arguments: object, environ: Mapping[str, str] | None = None) -> Result:

@@ -92,10 +92,6 @@ async def goals_of(stage: Stage) -> list[HelperWorked]:
     return [event for event in await stage.events() if isinstance(event, HelperWorked) and event.task == "goal"]
 
 
-async def placed_in(stage: Stage) -> list[ObjectRestored]:
-    return [event for event in await stage.events() if isinstance(event, ObjectRestored)]
-
-
 async def ask(client: Client, stage: Stage, prompt: str, *, uses: bool) -> None:
     """An exchange of two tool calls; the first result arrives once the helper has answered about this prompt."""
     call = edit("/docs/notes.md") if uses else read("/src/other.py")
@@ -121,7 +117,7 @@ async def test_a_predicted_object_follows_the_next_results_and_counts_if_it_is_u
     oracle = Oracle()
     async with predicting(oracle) as (stage, client):
         await ask(client, stage, "What do the notes say?", uses=True)
-        (placed,) = await placed_in(stage)
+        (placed,) = [event for event in await stage.events() if isinstance(event, ObjectRestored)]
         assert (placed.after, placed.cause) == (Fidelity.FULL, Cause.GOAL)
         first, second, third = stage.upstream[-3:]
         assert DECIDED not in json.dumps(first)
@@ -144,5 +140,5 @@ async def test_what_is_referenced_is_restored_without_predictions_for_which_a_he
     oracle = Oracle()
     async with predicting(oracle, restores="referenced") as (stage, client):
         await ask(client, stage, "What do the notes say?", uses=False)
-        assert await placed_in(stage) == []
+        assert not any(isinstance(event, ObjectRestored) for event in await stage.events())
         assert all("#" not in prompt.user for prompt in oracle.prompts)

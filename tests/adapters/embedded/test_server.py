@@ -151,10 +151,6 @@ def is_running(data_dir: Path) -> bool:
     return Cluster(data_dir).postmaster() is not None
 
 
-def server_account(data_dir: Path) -> ServerUser:
-    return Cluster(data_dir).account()
-
-
 # Start and stop
 
 
@@ -364,7 +360,7 @@ else:
 @root_only
 async def test_neither_another_user_nor_the_server_s_own_account_can_connect(warm: Path) -> None:
     async with open_embedded(warm) as server:
-        account = server_account(warm)
+        account = Cluster(warm).account()
         for uid, gid, reason in (
             (54321, 54321, b"Permission denied"),
             (account.uid, account.gid, b"Peer authentication failed"),

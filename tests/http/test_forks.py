@@ -41,7 +41,7 @@ from tests.http.managing import (
     text,
     think,
 )
-from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, explore, read, reads, results_of
+from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads, results_of
 from tests.http.test_managed import LOOP
 from tests.http.test_switching import MODE, broken_rules
 from tests.plain.archive import MemoryArchive
@@ -171,7 +171,7 @@ async def test_session_that_another_database_managed_continues_without_its_think
     async with open_standin({}) as standin:
         async with open_stage(standin=standin, window=SMALL) as stage:
             client = client_of(stage)
-            message = await explore(client, stage, 12)
+            message = await reads(client, stage, {"content": []}, 6)
             assert len(await epochs_of(stage)) > 0
             answer(stage, [think(), recall()], [think(), read("/src/last.py")])
             message = await client.turn(*results_of(message))

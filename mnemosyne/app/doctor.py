@@ -39,7 +39,7 @@ T = TypeVar("T")
 UPSTREAM_SECONDS = 20.0
 VERSION_SECONDS = 20.0
 
-LATE_SECONDS = 30.0
+LATE_SECONDS = 90.0
 """Lag of the read models that is not worth a warning."""
 
 HELD_SECONDS = 1.0

@@ -26,7 +26,6 @@ from mnemosyne.app.storage import event_codec, run_journal
 from mnemosyne.app.turns import open_registry
 from mnemosyne.config import Config, models_path
 from mnemosyne.http.client_reply import RelayProgress
-from mnemosyne.projections.directory import DIRECTORY
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +79,6 @@ async def open_runtime(config: Config) -> AsyncIterator[Runtime]:
                 turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
             if turns.cancel_scope.cancelled_caught:
                 log.error("The database did not answer in time; turns not yet recorded are lost.")
-            await models.refresh((DIRECTORY,))  # so that forks can be found by name
             sessions.cancel_scope.cancel()
 
 

@@ -54,6 +54,7 @@ class PostgresDirectory:
 
     async def aliases(self, name: str) -> Sequence[Alias]:
         try:
+            await self._projector.look()
             return await self._database.run(_aliases, name)
         except LogUnavailable:
             raise

@@ -1,7 +1,7 @@
 """Leader election among the processes of a database: the holder of an advisory lock updates the projections.
 
 The lock belongs to the connection that polls the log, and is released with it. Behind a pool it belongs to successive
-transactions of half a minute. Two leaders for a moment do no harm, because checkpoints are ordered.
+transactions of a minute. Two leaders for a moment do no harm, because checkpoints are ordered.
 """
 
 import logging
@@ -30,12 +30,13 @@ log = logging.getLogger(__name__)
 LOCK = int.from_bytes(b"mnemosyn")
 """The advisory lock of the leader."""
 
-WATCH_SECONDS = 30.0
-"""The duration of one call that polls the log."""
+WATCH_SECONDS = 60.0
+"""The duration of one call that polls the log. Derived data lags by this much at most."""
 
-LOOK_SECONDS = 1.0
-"""The interval of polls: derived data lags by this much, and the events of a short turn share an update. A notification
-by appends would be a lock that all of them share.
+LOOK_SECONDS = 5.0
+"""The interval of the leader's polls. New events are derived once the log is the same at two polls, so that many turns
+cost little more than one; readers bring their read models up to date first. A notification by appends would be a lock
+that all of them share.
 """
 
 PAGE_LOOK_SECONDS = 0.25
@@ -104,7 +105,7 @@ def _watch_as_leader(connection: Connection, advance: Callable[[int], None]) -> 
     (leads,) = connection.execute(ask, (LOCK,)).fetchone() or (False,)
     if not leads:
         return False
-    _watch(connection, advance, LOOK_SECONDS)
+    _watch(connection, advance, LOOK_SECONDS, waits=True)
     return True
 
 
@@ -114,16 +115,17 @@ async def publish_progress(database: Database, progress: LogProgress) -> Never:
         await database.run(_watch, progress.advance, PAGE_LOOK_SECONDS, deadline=2 * WATCH_SECONDS)
 
 
-def _watch(connection: Connection, advance: Callable[[int], None], pause: float) -> None:
-    """Report the position of the log for a while, whenever it changes, without a transaction, which would delay a
-    rewrite of the tables.
+def _watch(connection: Connection, advance: Callable[[int], None], pause: float, *, waits: bool = False) -> None:
+    """Report the position of the log for a while, at once and whenever it changes, or once it stays the same if it
+    ``waits``; without a transaction, which would delay a rewrite of the tables.
     """
     if not is_shared(connection):
         connection.commit()
-    end, reported = time.monotonic() + WATCH_SECONDS, -1
+    end, seen, reported = time.monotonic() + WATCH_SECONDS, -1, -1
     while time.monotonic() < end:
-        if (position := _look(connection)) != reported:
-            trio.from_thread.run_sync(advance, reported := position)
+        before, seen = seen, _look(connection)
+        if seen != reported and (not waits or before in (-1, seen)):
+            trio.from_thread.run_sync(advance, reported := seen)
         time.sleep(pause)  # in this thread: the connection holds the lock
 
 

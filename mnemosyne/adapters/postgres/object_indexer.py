@@ -49,11 +49,6 @@ EMBEDDED_OBJECTS = 16
 MOST_TOGETHER = 4 * 1024 * 1024
 """Bytes of objects that are read together."""
 
-QUIET_SECONDS, LONGEST_SECONDS = 10.0, 60.0
-"""New objects wait until the log has been quiet for the first, at most for the second: forty objects cost little more
-than one. A search outside a turn indexes them itself, and one in a turn finds them without the index.
-"""
-
 POLL_SECONDS = 1.0
 """The interval until the projection has processed an event."""
 
@@ -142,14 +137,16 @@ class ObjectIndexer:
             await trio.sleep(POLL_SECONDS)
 
     async def _wait(self, progress: Progress, seen: int) -> int:
-        """Wait for events after ``seen``, or for an embedder if there was none."""
+        """Wait for events after ``seen`` and their projection, or for an embedder if there was none."""
         while not self._has_embedder:
             if await self._index.embedder() is not None:
                 return seen
             with trio.move_on_after(EMBEDDER_SECONDS):
                 await progress.beyond(seen)
                 break
-        return await gather(progress, await progress.beyond(seen))
+        seen = await progress.beyond(seen)
+        await trio.sleep(POLL_SECONDS)
+        return seen
 
     async def catch_up(self, vector_seconds: float = math.inf) -> int:
         """Index every object of the projection, and make missing vectors for so many seconds; return the projection's
@@ -305,16 +302,6 @@ class ObjectIndexer:
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await trio.to_thread.run_sync(work, limiter=self._thread)
-
-
-async def gather(progress: Progress, seen: int) -> int:
-    """Wait until the log has been quiet for QUIET_SECONDS, at most LONGEST_SECONDS; return its position."""
-    with trio.move_on_after(LONGEST_SECONDS):
-        quiet = trio.CancelScope()
-        while not quiet.cancelled_caught:
-            with trio.move_on_after(QUIET_SECONDS) as quiet:
-                seen = await progress.beyond(seen)
-    return seen
 
 
 @attrs.frozen

@@ -2,6 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import pytest
@@ -50,13 +53,30 @@ async def following(dsn: str) -> AsyncIterator[Following]:
     database.close()
 
 
-async def test_the_leader_follows_earlier_and_later_appends_of_any_process(dsn: str) -> None:
+async def test_the_leader_follows_earlier_and_later_appends_of_any_process(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leading, "LOOK_SECONDS", 0.01)
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a", "b")
         async with following(dsn) as one:
             await until(lambda: one.positions == [2])
             await world.say(1, "c")
             await until(lambda: one.positions[-1] == 3)
+
+
+async def test_new_events_are_derived_once_the_log_is_quiet_or_a_call_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, slept = iter((2, 3, 4, 4, 5, 5, 6, 7)), list[float]()
+    reported: list[tuple[float, int]] = []
+    monkeypatch.setattr(leading, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
+    monkeypatch.setattr(leading, "is_shared", lambda connection: True)
+    monkeypatch.setattr(leading, "_look", lambda connection: next(looks))
+    monkeypatch.setattr(leading, "WATCH_SECONDS", 4 * leading.LOOK_SECONDS)
+    nobody: Any = None
+    watch = partial(leading._watch, nobody, pause=leading.LOOK_SECONDS, waits=True)
+    for _ in range(2):
+        await trio.to_thread.run_sync(watch, lambda seen: reported.append((sum(slept), seen)))
+    assert reported == [(0.0, 2), (15.0, 4), (20.0, 5)]
 
 
 async def test_publishing_progress_keeps_no_transaction_open(dsn: str, nursery: trio.Nursery) -> None:
@@ -82,7 +102,8 @@ async def test_a_poll_costs_one_statement(dsn: str, monkeypatch: pytest.MonkeyPa
     assert set(asked.statements) == {"select max(notification_id) from mnemosyne.stored_events"}
 
 
-async def test_another_process_leads_after_the_leader_ends(dsn: str) -> None:
+async def test_another_process_leads_after_the_leader_ends(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading, "LOOK_SECONDS", 0.01)
     async with open_world(POSTGRES, dsn) as world, following(dsn) as other:
         await until(lambda: other.leader.leads)
         assert world.database is not None
@@ -103,6 +124,7 @@ async def test_another_process_leads_after_the_leader_ends(dsn: str) -> None:
 
 async def test_a_leader_leads_again_after_an_outage(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leading, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(leading, "LOOK_SECONDS", 0.01)
     async with open_world(POSTGRES, dsn) as world, open_wire(dsn) as wire, following(wire.dsn) as one:
         await until(lambda: one.leader.leads)
         wire.cut()

@@ -9,7 +9,6 @@ from uuid import UUID
 import attrs
 import pytest
 import trio
-from trio.testing import MockClock
 
 from mnemosyne.adapters.postgres import object_index_rows, object_index_search, object_indexer
 from mnemosyne.adapters.postgres.database import Connection
@@ -18,10 +17,7 @@ from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS
 from mnemosyne.adapters.postgres.object_index_search import IndexQuery
 from mnemosyne.adapters.postgres.object_indexer import (
-    LONGEST_SECONDS,
-    QUIET_SECONDS,
     ObjectIndexer,
-    gather,
     threads_at,
 )
 from mnemosyne.app.storage import storage_of
@@ -527,21 +523,3 @@ READINGS = (
     "insert into mnemosyne.object_vectors",
 )
 """The statements that run once for all objects of a portion."""
-
-
-async def test_new_objects_wait_until_the_log_is_quiet_but_not_forever(autojump_clock: MockClock) -> None:
-    progress, began = LogProgress(), trio.current_time()
-    assert await gather(progress, 3) == 3
-    assert trio.current_time() - began == QUIET_SECONDS
-
-    async def write() -> None:
-        while True:
-            progress.advance(progress.position + 1)
-            await trio.sleep(QUIET_SECONDS / 2)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(write)
-        began = trio.current_time()
-        await gather(progress, 0)
-        assert trio.current_time() - began == LONGEST_SECONDS
-        nursery.cancel_scope.cancel()

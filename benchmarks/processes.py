@@ -1,7 +1,8 @@
 """A turn's processor time in each process, and its latency, at an agent's pace.
 
 Variants take turns in groups, so that work after a turn affects the same variant's next turn, and other load affects
-all variants alike. Work after the last byte is included: the measurement ends when all is idle.
+all variants alike. Work after the last byte is included: the measurement ends when all is idle. The time that idle
+processes take meanwhile is measured afterwards and subtracted.
 """
 
 import time
@@ -30,11 +31,13 @@ BLOCK = 10
 PACE_SECONDS = 0.5
 """Between two turns."""
 
-QUIET_SECONDS, LONGEST_QUIET = 0.7, 60.0
-"""So long nothing is done before a window ends, and how long that is waited for."""
+QUIET_SECONDS, QUICK_QUIET_SECONDS, LONGEST_QUIET = 12.0, 0.7, 120.0
+"""So long nothing is done before a window ends (second: quick), and how long that is waited for. The worker begins
+when the log has been quiet for up to ten seconds.
+"""
 
-QUIET = 0.03
-"""Seconds of processor time that count as nothing: a worker says that it is there."""
+QUIET = 0.01
+"""Seconds of processor time a second of a server that count as nothing: its processes report to each other."""
 
 
 def _turns(servers: Sequence[Server], quick: bool) -> list[Row]:
@@ -45,16 +48,25 @@ async def _measure(servers: Sequence[Server], quick: bool) -> list[Row]:
     whole, turns = history(kind_of(quick)), QUICK_TURNS if quick else TURNS
     clients = {each.name: await Client.connect(each.address) for each in servers}
     firsts: dict[str, list[float]] = {each.name: [] for each in servers}
-    first = 4 if quick else FIRST
+    first, quiet = (4, QUICK_QUIET_SECONDS) if quick else (FIRST, QUIET_SECONDS)
     for each in servers:
         await _play(clients[each.name], whole, range(first, first + 1))
-    await wait_until_quiet(servers)
-    begun = {each.name: each.cpu_by_process() for each in servers}
+    await wait_until_quiet(servers, quiet)
+    began, begun = trio.current_time(), {each.name: each.cpu_by_process() for each in servers}
     for turn in range(first + 1, first + turns + 1, BLOCK):
         block = range(turn, min(turn + BLOCK, first + turns + 1))
         for each in servers:
             firsts[each.name] += await _play(clients[each.name], whole, block)
-    await wait_until_quiet(servers)
+    await wait_until_quiet(servers, quiet)
+    ended, done = trio.current_time(), {each.name: each.cpu_by_process() for each in servers}
+    await trio.sleep(quiet)
+    idle = {
+        each.name: {
+            who: (used - done[each.name].get(who, 0)) / (trio.current_time() - ended)
+            for who, used in each.cpu_by_process().items()
+        }
+        for each in servers
+    }
     name = f"turns {first + 1}-{first + turns}"
     rows = [spread(f"first byte, {name}", variant, "ms", values) for variant, values in firsts.items()]
     for each in servers[1:]:
@@ -62,11 +74,14 @@ async def _measure(servers: Sequence[Server], quick: bool) -> list[Row]:
         rows.append(spread(f"added first byte, {name}", each.name, "ms", added))
     for each in servers[1:]:
         used = {
-            who: 1000 * (after - begun[each.name].get(who, 0)) / turns for who, after in each.cpu_by_process().items()
+            who: 1000 * (after - begun[each.name].get(who, 0) - idle[each.name][who] * (ended - began)) / turns
+            for who, after in done[each.name].items()
         }
         rows += [single(f"CPU per turn, {name}, {each.name}", who, "ms", value) for who, value in used.items()]
         if len(used) > 1:
             rows.append(single(f"CPU per turn, {name}, {each.name}", "all", "ms", sum(used.values())))
+            idles = sum(idle[each.name].values())
+            rows.append(single(f"CPU of idle processes a second, {each.name}", "all", "ms", 1000 * idles))
     for client in clients.values():
         await client.aclose()
     return rows
@@ -82,13 +97,14 @@ async def _play(client: Client, whole: History, turns: range) -> list[float]:
     return taken
 
 
-async def wait_until_quiet(servers: Sequence[Server]) -> None:
-    """Wait until no server does anything."""
+async def wait_until_quiet(servers: Sequence[Server], seconds: float) -> None:
+    """Wait until no server does anything for ``seconds``."""
     with trio.move_on_after(LONGEST_QUIET):
         while True:
             before = sum(sum(each.cpu_by_process().values()) for each in servers)
-            await trio.sleep(QUIET_SECONDS)
-            if sum(sum(each.cpu_by_process().values()) for each in servers) - before <= QUIET:
+            await trio.sleep(seconds)
+            used = sum(sum(each.cpu_by_process().values()) for each in servers) - before
+            if used <= QUIET * seconds * len(servers):
                 return
 
 

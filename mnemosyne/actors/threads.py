@@ -45,8 +45,9 @@ def is_behind() -> bool:
 
 
 def _find_limiters() -> _Limiters:
-    limiters = _limiters.get() or (trio.CapacityLimiter(READING), trio.CapacityLimiter(DEFERRED))
-    _limiters.set(limiters)
+    limiters = _limiters.get()
+    if limiters is None:
+        _limiters.set(limiters := (trio.CapacityLimiter(READING), trio.CapacityLimiter(DEFERRED)))
     return limiters
 
 

@@ -10,6 +10,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
 
 DIALECTS = (MESSAGES, CHAT, RESPONSES)
+_PREFIXED = {dialect.name: dialect for dialect in DIALECTS[1:]}
 
 MAIN, SIDE = "main", "side"
 """The conversation of the main agent, and that of side requests. Other agents have the conversation ``agent:<id>``,
@@ -19,7 +20,8 @@ except a fork of an agent: its history begins with its parent's, so its requests
 
 def dialect_of(conversation: str) -> Dialect:
     """Return the dialect of a conversation's requests."""
-    return next((dialect for dialect in DIALECTS[1:] if conversation.startswith(f"{dialect.name}/")), MESSAGES)
+    name, slash, _ = conversation.partition("/")
+    return _PREFIXED.get(name, MESSAGES) if slash else MESSAGES
 
 
 def conversation_of(dialect: Dialect, agent_id: str | None) -> str:

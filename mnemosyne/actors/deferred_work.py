@@ -17,7 +17,7 @@ from mnemosyne.actors.threads import LARGE, is_behind, run_in_thread
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import find_tariff_name, tariff_of
 from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
-from mnemosyne.domain.cost.prompt_cache import CacheRules, rules_of, with_ends_only
+from mnemosyne.domain.cost.prompt_cache import rules_of, with_ends_only
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.cost.tokens import Features
@@ -194,17 +194,17 @@ class DeferredWork:
         return True
 
     async def account(
-        self, address: Address, exchange: OpenAttempt, earlier: Callable[[CacheRules], CacheRules] | None = None
+        self, address: Address, exchange: OpenAttempt, earlier: Callable[[AccountTurn], AccountTurn] | None = None
     ) -> tuple[Event, ...]:
-        """The account of an ended attempt; empty if its body is not a conversation. ``earlier`` changes the rules of
-        its cache to those of earlier servers.
+        """The account of an ended attempt; empty if its body is not a conversation. ``earlier`` changes its rules to
+        those of earlier servers.
         """
-        command = await self._account_turn(address, exchange, earlier)
-        return () if command is None else (account(command, self._state.ledger),)
+        command = await self._account_turn(address, exchange)
+        if command is None:
+            return ()
+        return (account(earlier(command) if earlier is not None else command, self._state.ledger),)
 
-    async def _account_turn(
-        self, address: Address, exchange: OpenAttempt, earlier: Callable[[CacheRules], CacheRules] | None
-    ) -> AccountTurn | None:
+    async def _account_turn(self, address: Address, exchange: OpenAttempt) -> AccountTurn | None:
         """The command; None if a body is not a conversation, or nothing was billed."""
         assert exchange.ended is not None
         branch, usage = self._state.branches[address.branch], exchange.ended.usage
@@ -213,10 +213,9 @@ class DeferredWork:
         if missing:
             self._reads |= await self._loaded.bodies.of_versions(missing, branch.conversation)
         taken = self._state.find_taken(address.branch)
-        if taken is not None and not taken.settings.prefixes:
-            earlier = earlier or with_ends_only
         cache = rules_of(self._tariff_of(branch, exchange.model))
-        cache = earlier(cache) if earlier is not None else cache
+        if taken is not None and not taken.settings.prefixes:
+            cache = with_ends_only(cache)
         before = await self._find_before(branch, exchange.before) if cache.partial else (None, None)
         client = await self._lay_out(branch, exchange.request, upstream=False)
         if client is None:

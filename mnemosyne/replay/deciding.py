@@ -69,6 +69,7 @@ from mnemosyne.domain.session.input_events import (
     InputsSoFar,
     SettingsTaken,
 )
+from mnemosyne.domain.session.ledger import AccountTurn
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import RetiredEvent
 from mnemosyne.domain.session.round_events import (
@@ -143,7 +144,9 @@ class Review:
     by_earlier_version: bool = False
     """Whether settings in its log have the form of an earlier version, whose planner differed."""
     old_accounts: int = 0
-    """How many accounts of observed turns follow the rules before 2026-11-28: they expect no read without a marker."""
+    """How many accounts follow the rules before 2026-11-28: they ignore counts far from the estimate, and those of
+    observed turns expect no read without a marker.
+    """
 
     @property
     def turns(self) -> Sequence[str]:
@@ -191,6 +194,14 @@ class _ReplayedTurn:
     request: bytes
     read: Transcript
     turn: ManagedTurn | None = None
+
+
+_EARLIER: Sequence[Callable[[AccountTurn], AccountTurn]] = (
+    lambda turn: attrs.evolve(turn, bounded=True),
+    lambda turn: attrs.evolve(turn, bounded=True, cache=with_ends_only(turn.cache)),
+    lambda turn: attrs.evolve(turn, bounded=True, cache=MARKED),
+)
+"""The rules of accounts before 2026-11-28."""
 
 
 class _Judge:
@@ -512,8 +523,8 @@ class _Judge:
         if exchange is None:
             return ()
         today = await self._deferred.account(address, exchange)
-        if today != (event,) and event.mode is Mode.OBSERVE:
-            for rules in (with_ends_only, lambda _: MARKED):
+        if today != (event,):
+            for rules in _EARLIER if event.mode is Mode.OBSERVE else _EARLIER[:1]:
                 earlier = await self._deferred.account(address, exchange, rules)
                 if earlier == (event,):
                     self.old_accounts += 1

@@ -11,10 +11,12 @@ from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.history import replay
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
+from mnemosyne.domain.session import ledger
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.chat import CHAT
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.replay.deciding import REMOVED, review
 from mnemosyne.services.forgetting import forget
 from tests.domain.session_events import opened_branch
@@ -80,6 +82,22 @@ async def test_accounts_before_openai_s_cache_was_expected_are_counted_and_no_di
                 await talk.finish_with(begun, CHAT.read_reply(reply))
     found = await review(talk.archive, str(talk.stream))
     assert (found.differences, found.old_accounts) == ([], 2)
+
+
+async def test_accounts_that_ignored_a_count_far_from_the_estimate_are_no_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for old in (True, False):
+        with monkeypatch.context() as before:
+            if old:
+                bounded = lambda command, held: ledger.account(attrs.evolve(command, bounded=True), held)  # noqa: E731
+                before.setattr(deferred_work, "account", bounded)
+            async with talking() as talk:
+                begun = await talk.ask(body([user("One.")]), reply=None)
+                reply = {"type": "message", "content": [], "usage": {"input_tokens": 90_000, "output_tokens": 1}}
+                await talk.finish_with(begun, MESSAGES.read_reply(json.dumps(reply).encode()))
+        found = await review(talk.archive, str(talk.stream))
+        assert (found.differences, found.old_accounts) == ([], int(old))
 
 
 async def test_another_storage_of_the_same_body_is_no_difference() -> None:

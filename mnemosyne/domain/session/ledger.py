@@ -68,7 +68,7 @@ whether a prompt exceeds that size is only estimated.
 """
 
 _CREDIBLE = 3
-"""A count is ignored as wrong if it differs from the estimate by more than this factor."""
+"""A count that differs from the estimate by more than this factor is billed, but sets no scale for other turns."""
 
 _CLOSE = 20
 """A shortfall of at most 1/20 of the prompt is an estimation error, not a cache miss."""
@@ -226,8 +226,9 @@ class Sent:
 @attrs.frozen(kw_only=True)
 class AccountTurn(AttemptEvent):
     """A turn is over. ``client`` is the client's own request, ``rounds`` the requests that went upstream, at least one.
-    ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken. ``client_before`` and
-    ``sent_before`` are the client's previous request and the one that went upstream, None if not known or not needed.
+    ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken. ``bounded``: counts far from
+    the estimate are ignored, as by earlier servers. ``client_before`` and ``sent_before`` are the client's previous
+    request and the one that went upstream, None if not known or not needed.
     """
 
     mode: Mode
@@ -237,6 +238,7 @@ class AccountTurn(AttemptEvent):
     cache: CacheRules = MARKED
     scaled: bool = False
     parts: bool = False
+    bounded: bool = False
     client_before: PromptLayout | None = None
     sent_before: PromptLayout | None = None
 
@@ -246,7 +248,7 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
     known = ledger.accounts.get(command.branch, Account())
     wire, expected, actual, assumed = _wire(command, ledger.wire, known)
     last = command.rounds[-1]
-    estimated, counted = last.layout.prompt.tokens, _credible(last)
+    estimated, counted = last.layout.prompt.tokens, _count_prompt(command, last)
     compacts_at = ledger.compacts_at or compaction_point(command.model)
     _, now = _measure(command, known, last)
     scales = _find_scales(now, command, last, of_all=command.client.prompt.tokens > estimated)
@@ -285,7 +287,7 @@ def _measure(command: AccountTurn, known: Account, sent: Sent) -> tuple[int, Acc
     """The size of a prompt, counted by the provider or else scaled by the account, and the account with it."""
     estimated = sent.layout.prompt.tokens
     expected = _find_scales(known, command, sent).size(estimated, _head_of(sent.layout))
-    size = _credible(sent) or int(expected)
+    size = _count_prompt(command, sent) or int(expected)
     return size, known.count(command.model, command.turn, size, estimated)
 
 
@@ -314,7 +316,8 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
             _scale(tokens, size, _find_scales(now, command, sent), _head_of(sent.layout)), output=output
         )
         expected += wanted
-        if sent.usage and sent.reports_cache and _credible(sent) and _reports_reads(sent.usage, wanted, command.cache):
+        is_reported = sent.reports_cache and _count_prompt(command, sent) > 0
+        if sent.usage and is_reported and _reports_reads(sent.usage, wanted, command.cache):
             actual += sent.usage
         else:
             actual, assumed = actual + wanted, True
@@ -328,9 +331,14 @@ def _reports_reads(used: Tokens, wanted: Tokens, rules: CacheRules) -> bool:
     return not rules.one_slot or used.read > 0 or not wanted.read
 
 
-def _credible(sent: Sent) -> int:
-    """The prompt size that the provider counted; 0 if it counted none, or not credibly."""
-    counted, estimated = sent.usage.prompt if sent.usage else 0, sent.layout.prompt.tokens
+def _count_prompt(command: AccountTurn, sent: Sent) -> int:
+    """The prompt size that the provider counted; 0 if it counted none."""
+    counted = sent.usage.prompt if sent.usage else 0
+    return _bound(counted, sent.layout.prompt.tokens) if command.bounded else counted
+
+
+def _bound(counted: int, estimated: int) -> int:
+    """The count; 0 if it is not credible."""
     return counted if estimated <= counted * _CREDIBLE and counted <= estimated * _CREDIBLE else 0
 
 
@@ -475,7 +483,7 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
     known = ledger.accounts.get(event.branch, Account())
     managed = event.mode is not Mode.OBSERVE
     account = attrs.evolve(
-        known.count(event.model, event.turn, event.counted, event.estimated),
+        known.count(event.model, event.turn, _bound(event.counted, event.estimated), event.estimated),
         turn=max(known.turn, event.turn),
         since=event.since,
     )

@@ -332,7 +332,7 @@ def stay(times: Fraction) -> Rule:
 
 
 def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The bill against the faults by how long everything stays, for each mode."""
+    """Bill and faults for each factor of all ages, in each mode."""
     rows = []
     for developer, files in DEVELOPERS.items():
         judged = [each for file in files for each in _judged(file, quick)]
@@ -344,11 +344,11 @@ def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
 
 
 _BILLS, _FAULTS = (65, 95), (0.0, 1.5)
-"""Percent that the picture of the frontier spans."""
+"""The ranges of the axes of the frontier, in percent."""
 
 
 def draw_frontier(points: Mapping[tuple[str, str, float], tuple[float, float]]) -> str:
-    """The frontier as SVG: a line through the (bill, faults), in percent, of (developer, mode, times as long)."""
+    """The frontier as SVG. ``points`` maps (developers, mode, factor of the ages) to (bill, faults) in percent."""
 
     def place(bill: float, faults: float) -> str:
         across = (bill - _BILLS[0]) / (_BILLS[1] - _BILLS[0])
@@ -357,7 +357,7 @@ def draw_frontier(points: Mapping[tuple[str, str, float], tuple[float, float]]) 
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 330" role="img" '
         'font-family="sans-serif" font-size="12">',
-        "<title>Bill against faults, by how long everything stays</title>",
+        "<title>Bill and faults when all ages are multiplied</title>",
         '<rect width="660" height="330" fill="#fff"/>',
     ]
 

@@ -32,12 +32,12 @@ PACE_SECONDS = 0.5
 """Between two turns."""
 
 QUIET_SECONDS, QUICK_QUIET_SECONDS, LONGEST_QUIET = 12.0, 0.7, 120.0
-"""So long nothing is done before a window ends (second: quick), and how long that is waited for. The worker begins
-when the log has been quiet for up to ten seconds.
+"""How long the servers must be idle before a measurement begins or ends, the same for quick runs, and the longest wait
+for that. The worker begins when the log has been quiet for up to ten seconds.
 """
 
 QUIET = 0.01
-"""Seconds of processor time a second of a server that count as nothing: its processes report to each other."""
+"""Seconds of processor time per second up to which a server is idle: its processes still report to each other."""
 
 
 def _turns(servers: Sequence[Server], quick: bool) -> list[Row]:
@@ -98,7 +98,7 @@ async def _play(client: Client, whole: History, turns: range) -> list[float]:
 
 
 async def wait_until_quiet(servers: Sequence[Server], seconds: float) -> None:
-    """Wait until no server does anything for ``seconds``."""
+    """Wait until all servers have been idle for ``seconds``."""
     with trio.move_on_after(LONGEST_QUIET):
         while True:
             before = sum(sum(each.cpu_by_process().values()) for each in servers)

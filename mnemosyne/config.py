@@ -224,8 +224,8 @@ class Config:
     restores: str = setting(
         "both",
         values.one_of(*RESTORES),
-        "Who may restore evicted content: model by calls, proxy what the client refers to or a helper predicts, "
-        "referenced both except predictions.",
+        "How evicted content is restored: model, by the model's calls; proxy, when the client refers to it or a helper "
+        "predicts its use; both; referenced, both without predictions.",
     )
     header_choices: tuple[str, ...] | None = setting(
         None,

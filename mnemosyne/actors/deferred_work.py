@@ -196,7 +196,7 @@ class DeferredWork:
     async def account(
         self, address: Address, exchange: OpenAttempt, earlier: Callable[[AccountTurn], AccountTurn] | None = None
     ) -> tuple[Event, ...]:
-        """The account of an ended attempt; empty if its body is not a conversation. ``earlier`` changes its rules to
+        """The account of an ended attempt; empty if its body is not a conversation. ``earlier`` replaces its rules by
         those of earlier servers.
         """
         command = await self._account_turn(address, exchange)

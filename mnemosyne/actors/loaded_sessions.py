@@ -59,7 +59,7 @@ class LoadedSessions:
         except VersionConflict:
             if done.work.task != SUMMARY:
                 raise
-            # Another process wrote in between, for example that a person closed the session.
+            # Another process appended in the meantime, for example because a person closed the session.
             recorded = await self._send(ask, identity, done)
         if recorded and isinstance(done.effect.context, LearnContext):
             self._learn(identity, done, done.effect.context)

@@ -286,7 +286,7 @@ class SessionRegistry:
         return self._gaps.pop(stream, None)
 
     async def run(self) -> None:
-        """Retire idle actors, and order what is due when a session is idle or closed."""
+        """Retire idle actors, and order the helper tasks that are due when a session is idle or closed."""
         while True:
             await trio.sleep(SWEEP_SECONDS)
             self._retire_idle(trio.current_time())
@@ -296,7 +296,7 @@ class SessionRegistry:
     async def _pause_on_close(self, now: float) -> None:
         for awake in () if self.orders is None else tuple(self._awake.values()):
             if awake.actor.loaded and now - awake.last_used <= QUIET_SECONDS:
-                with suppress(MnemosyneError):  # the next sweep reads again
+                with suppress(MnemosyneError):  # the next sweep tries again
                     await awake.actor.pause_on_close()
 
     def _pause_idle(self, now: float) -> None:

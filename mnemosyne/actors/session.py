@@ -183,8 +183,8 @@ class SessionActor:
             self._orders.pause(self._last)
 
     async def pause_on_close(self) -> None:
-        """Order the same once a person has closed the session since its last turn, in whichever process. Raises what
-        reading the log raises.
+        """Order the same work if a person closed the session after its last turn, in any process. Raises what reading
+        the log raises.
         """
         last = max((each.body_version for each in self.state.branches.values()), default=0)
         events = [each.envelope.event for each in await self._log.read(self.identity.stream, after=last)]

@@ -180,10 +180,10 @@ class AgentTools:
         }
 
     async def _find_here(self, given: Arguments) -> UUID:
-        """A session of this project, as an agent must not change the windows of others. Raises NotFound."""
+        """Find a session of this project: an agent must not pin objects in those of others. Raises NotFound."""
         found = await self._find(given)
         if found not in await overviews.sessions_in(self._archive, self._folder):
-            raise NotFound(f"Session {found} does not work in {self._folder}: an agent pins only where it works.")
+            raise NotFound(f"Session {found} is not in {self._folder}: an agent can pin only in its own folder.")
         return found
 
     async def _find(self, given: Arguments) -> UUID:

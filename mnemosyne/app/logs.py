@@ -131,7 +131,7 @@ def log_turns(append: Append, error: LogFailed | None) -> None:
             case HelperWorked() as event:
                 how = f"skipped for {plural(len(event.rejected), 'reason')}" if event.rejected else "done"
                 filtered = f", {len(event.dropped)} filtered" if event.dropped else ""
-                _log_step(append.stream, event, "%s by %s is %s%s", event.task, event.helper, how, filtered)
+                _log_step(append.stream, event, "%s by %s: %s%s", event.task, event.helper, how, filtered)
             case _:
                 pass
 

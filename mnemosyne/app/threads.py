@@ -16,7 +16,7 @@ T = TypeVar("T")
 @contextmanager
 def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str) -> Iterator[T]:
     """Run an asynchronous context manager in a thread of this name for as long as the block runs; yield its value.
-    Raises what it raises, without the groups of nurseries.
+    Raises its exceptions, without the exception groups of nurseries.
     """
     started: queue.Queue[tuple[T, trio.lowlevel.TrioToken, trio.Event] | BaseException] = queue.Queue()
 

@@ -16,7 +16,7 @@ _PLACES = {
     "manage": CommandPlace(USE, ".manage:manage", "Manage a session that was only observed so far."),
     "off": CommandPlace(USE, ".manage:off", "Stop managing one session, or all."),
     "close": CommandPlace(USE, ".session_edits:close", "Close a session until its next turn."),
-    "undo": CommandPlace(USE, ".session_edits:undo", "Take back the last change of a session."),
+    "undo": CommandPlace(USE, ".session_edits:undo", "Undo the last change of a session."),
     "fork": CommandPlace(USE, ".fork:fork", "Start a new session from a turn of a recorded one."),
     "replay": CommandPlace(USE, ".replay:replay", "Run a client again on a recorded session, offline."),
     "doctor": CommandPlace(USE, ".doctor:doctor", "Check the installation and suggest fixes."),

@@ -1,4 +1,4 @@
-"""``mnemosyne rename``, ``close``, ``undo``, ``trash``, ``pin`` and ``unpin``: what a person changes in a session."""
+"""``mnemosyne rename``, ``close``, ``undo``, ``trash``, ``pin`` and ``unpin``: a person's changes to a session."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 
 def _edit(name: str, options: dict[str, Any], **given: Any) -> Json:
-    """Run an operation of the API on an existing log, with what is ``given`` and the options of the same names. Returns
+    """Run an API operation on an existing log, with the ``given`` arguments and the options of the same names. Return
     its answer.
     """
     operation = BY_NAME[name]
@@ -59,8 +59,8 @@ def rename(session: str, title: str, **options: Any) -> Json:
 @prints(dict, _print_session)
 def close(session: str, undo: bool, **options: Any) -> Json:
     """Close a session: its status becomes completed, or abandoned if its last prompt is unfinished. Its next turn opens
-    it again. A session that is not closed ends after a day without a turn. A running server's helper model summarizes a
-    closed session at once, for the next one.
+    it again. A session that is not closed ends after a day without a turn. If a server with a helper model is running,
+    it summarizes the session at once for the next session.
 
     \b
       mnemosyne close 319a
@@ -73,8 +73,8 @@ def close(session: str, undo: bool, **options: Any) -> Json:
 @log_options()
 @prints(dict, _print_session)
 def undo(session: str, **options: Any) -> Json:
-    """Take back the last change of a session: its name, its end, its grounding, managing on or off, or a pin. Again to
-    make the change again. `mnemosyne memory undo` does this for saved facts.
+    """Undo the last change of a session: its name, closing, grounding, managing on or off, or a pin. Run it again to
+    redo the change. `mnemosyne memory undo` undoes changes of saved facts.
 
     \b
       mnemosyne undo 319a
@@ -157,8 +157,8 @@ def pin(**options: Any) -> Json:
     \b
       mnemosyne pin 5ft4gvt --reason "the plan" --turns 20
 
-    --turns counts from the last turn of the object's branch. Pinning again replaces the pin. Pins may hold half of the
-    window; for more, unpin others first.
+    --turns counts from the last turn of the object's branch. Pinning again replaces the pin. Pins may take at most half
+    of the window; beyond that, unpin others first.
     """
     return _edit("pinObject", options)
 

@@ -144,8 +144,8 @@ class Review:
     by_earlier_version: bool = False
     """Whether settings in its log have the form of an earlier version, whose planner differed."""
     old_accounts: int = 0
-    """How many accounts follow the rules before 2026-11-28: they ignore counts far from the estimate, and those of
-    observed turns expect no read without a marker.
+    """Number of accounts by the rules before 2026-11-28, which ignore counts far from the estimate; for observed turns,
+    they also expect no read without a marker.
     """
 
     @property

@@ -63,8 +63,8 @@ TOOLS: tuple[AgentTool, ...] = (
     _tool_for(
         "addMemory",
         "remember",
-        "Have later sessions know something that will still be true then, in one sentence. Recall first, and update"
-        f" what is known rather than to say it twice: what was known is `similar` in the answer. {_NEXT}",
+        "Save a fact for later sessions, in one sentence that will still be true then. Recall first, and update a known"
+        f" entry instead of adding a similar one; the answer lists known ones under `similar`. {_NEXT}",
         text="content",
         kind="kind",
         scope="scope",

@@ -437,10 +437,10 @@ def cause_text(cold: ColdTokens) -> str:
 
 
 _UNREAD = {
-    Unread.ALL: "not on record: nothing was read, not even the tools",
-    Unread.PREFIX: "not on record: reads ended before the recorded messages",
-    Unread.MESSAGES: "not on record: reads ended between two messages",
-    Unread.UNTIMED: "the cache expired or the provider lost it: the record has no times",
+    Unread.ALL: "unrecorded: nothing was read, not even the tools",
+    Unread.PREFIX: "unrecorded: reads ended before the recorded messages",
+    Unread.MESSAGES: "unrecorded: reads ended between two messages",
+    Unread.UNTIMED: "the entry expired or the provider lost it: the record has no times",
 }
 
 _LIVES = {"5m": "5 minutes", "1h": "an hour"}

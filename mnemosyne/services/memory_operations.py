@@ -40,7 +40,7 @@ MOST_LISTED = 10_000
 MOST_RECALLED = 50
 
 MOST_SIMILAR = 3
-"""Maximum number of known entries that an agent is shown when it saves one, as it may have to update one of them."""
+"""Maximum number of similar entries shown to an agent that saves one, so that it can update one of them instead."""
 
 LONGEST_NOTE = 300
 """Characters of a reply that is kept; the detail has a longer one in full."""
@@ -515,12 +515,12 @@ async def _edit_session(call: ApiCall) -> Any:
 @_operation(
     "POST /sessions/{id}/undo",
     "undoSession",
-    "Take back, or make again, the last change of a session or its pins.",
+    "Undo the last change of a session or its pins; a second call redoes it.",
     {"id": {"type": "string", "description": "The session."}},
 )
 async def _undo_session(call: ApiCall) -> Any:
     stream, change = await session_edits.undo(call.archive, call.given["id"], call.stamp)
-    return {"what": f"taken back: {change}" if change else "unchanged", "id": str(stream)}
+    return {"what": f"undone: {change}" if change else "unchanged", "id": str(stream)}
 
 
 _OF_OBJECT = {

@@ -1,4 +1,4 @@
-"""A person names, closes or reopens a session, or chooses its grounding; and takes the last change back."""
+"""A person names, closes or reopens a session, chooses its grounding, or undoes the last change."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -56,14 +56,14 @@ def describe_edit(closed: bool | None, grounding: str | None) -> str:
 
 
 async def undo(archive: Archive, wanted: str, stamp: WriteStamp) -> tuple[UUID, str]:
-    """Take back the last change of a session's name, end, grounding, managing or pins. Doing it again makes the change
-    again. Return the session's id and the change, empty if nothing is left of it. Raises NotFound.
+    """Undo the last change of a session's name, closing, grounding, managing or pins; a second call redoes it. Return
+    the session's id and the name of the change, empty if that has been undone already. Raises NotFound.
     """
     stream = await find_own(archive, wanted)
     events = await archive.events.read(stream)
     changes = [each for each in events if isinstance(each.envelope.event, _UNDOABLE) and actor_of(each) is Actor.USER]
     if not changes:
-        raise NotFound(f"Session {stream} has no change that can be taken back.")
+        raise NotFound(f"Session {stream} has no change to undo.")
     last = changes[-1].envelope
     first = next(each for each in changes if each.envelope.correlation_id == last.correlation_id)
     before = memories.fold(events[: events.index(first)])
@@ -86,14 +86,14 @@ def _invert(event: object, before: Session, at: int) -> tuple[Sequence[Decided],
             old = {name: getattr(before, name) for name in _EDITED if getattr(event, name) is not None}
             return [EditSession(at=at, **old)], describe_edit(event.closed, event.grounding)
         case ManagingSwitched():
-            switch = SwitchManaging(at=at, on=not event.on, why="the last change was taken back")
+            switch = SwitchManaging(at=at, on=not event.on, why="the last change was undone")
             return [switch], f"managing {'on' if event.on else 'off'}"
         case ObjectPinned() | ObjectUnpinned():
-            commands: list[Pin | Unpin] = [Unpin(at=at, object=event.object, branch=None, reason=_TAKEN_BACK)]
+            commands: list[Pin | Unpin] = [Unpin(at=at, object=event.object, branch=None, reason=_UNDONE)]
             for branch, pin in before.memory.pins_of(event.object).items():
                 place: dict[str, Any] = {"at": at, "object": event.object, "branch": branch or None}
                 if pin is None:
-                    commands.append(Unpin(**place, reason=_TAKEN_BACK))
+                    commands.append(Unpin(**place, reason=_UNDONE))
                 else:
                     commands.append(Pin(**place, reason=pin.reason, until_turn=pin.until_turn))
             return commands, f"{'pin' if isinstance(event, ObjectPinned) else 'unpin'} {MARK}{event.object}"
@@ -102,7 +102,7 @@ def _invert(event: object, before: Session, at: int) -> tuple[Sequence[Decided],
 
 
 _EDITED = ("title", "closed", "grounding")
-_TAKEN_BACK = "taken back"
+_UNDONE = "undone"
 
 
 async def read_grounding(archive: Archive, stream: UUID) -> str:

@@ -165,8 +165,8 @@ async def read_turn_view(
 async def read_block(
     archive: Archive, stream: UUID, branch: str, place: TurnPlace, part: str, number: int, known: KnownTurns
 ) -> bytes:
-    """The JSON of a block of a turn's request, or with the ``part`` ``reply`` of its reply. Raises what
-    ``read_turn_view`` raises.
+    """The JSON of a block of a turn's request, or of its reply if ``part`` is ``reply``. Raises what ``read_turn_view``
+    raises.
     """
     _, history = await known.read(archive, stream)
     attempt = history.at(branch, place)

@@ -1,8 +1,8 @@
 """The cache misses in recorded sessions, by cause, as far as a record without system prompt and tools allows.
 
 Each request is laid out with a filler of the unrecorded size in front, and markers as Claude Code sets them, then
-compared with the one before it by ``domain/cost/cache_misses.py``. Two facts come from elsewhere in the record. Whether
-thinking was on shows in the reply. If a request missed an entry that the next one read, the provider held it all along.
+compared with the one before it by ``domain/cost/cache_misses.py``. Replies add two facts: whether thinking was on,
+and, if a request reads an entry that the previous one missed, that the provider held it all along.
 """
 
 import json
@@ -149,7 +149,7 @@ def _holds_thinking(message: Mapping[str, Any]) -> bool:
 
 
 def _tokens_of(usage: object) -> Tokens | None:
-    """The counts. A provider that counts no writes counts the reads among the input, too."""
+    """The counts. A provider that reports no writes includes the reads in its input count."""
     if not isinstance(usage, dict):
         return None
     counts = {name: usage.get(name) or 0 for name in ("input", "cache_write", "cache_read")}
@@ -197,8 +197,8 @@ class _Reader:
         return found
 
     def _was_apart(self, number: int) -> bool:
-        """Whether a request read the head only, and the next one exactly what this one missed. So the provider held it,
-        and the tools, the system prompt and the model were the same in between.
+        """Whether a request read only the head, and the next one exactly the entry that this one missed. Then the
+        provider held the entry, and the tools, the system prompt and the model did not change.
         """
         if not 0 < number < len(self._requests) - 1:
             return False
@@ -252,9 +252,8 @@ def rules_for(model: str) -> CacheRules:
 
 
 def _lives_an_hour(requests: Sequence[RecordedRequest]) -> bool:
-    """Whether entries live for an hour: the writes say so, or most pauses of more than five minutes and less than an
-    hour ended with a read of two thirds. A single read may be due to a request that is not on record and renewed the
-    entry.
+    """Whether entries live for an hour: the writes say so, or after most pauses between five minutes and an hour, two
+    thirds of the entry were read. A single read may be due to an unrecorded request that renewed the entry.
     """
     if any(each.usage.write_1h for each in requests):
         return True

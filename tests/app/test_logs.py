@@ -88,7 +88,7 @@ def test_a_recorded_turn_is_logged_with_its_usage(capsys: pytest.CaptureFixture[
     assert told.items() <= broken_off.items()
 
 
-def test_each_step_of_memory_is_logged_by_name_without_what_may_quote_content(
+def test_each_memory_step_is_logged_by_name_without_quoted_content(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     quoting: dict[str, Any] = {"record": "secret", "dropped": ("secret",), "prompt": b"", "key": b"", "cached": False}
@@ -108,8 +108,8 @@ def test_each_step_of_memory_is_logged_by_name_without_what_may_quote_content(
     assert [(each["step"], each["message"]) for each in entries(logged)] == [
         ("EpochBegan", f"{session}: turn 1 begins compaction 2, which frees 900 tokens: the window overflows"),
         ("ObjectFaulted", f"{session}: turn 1 needs object abc2345 again (explicit), 1 tokens"),
-        ("HelperWorked", f"{session}: facts by haiku is done, 1 filtered"),
-        ("HelperWorked", f"{session}: facts by haiku is skipped for 1 reason, 1 filtered"),
+        ("HelperWorked", f"{session}: facts by haiku: done, 1 filtered"),
+        ("HelperWorked", f"{session}: facts by haiku: skipped for 1 reason, 1 filtered"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""A simulation runs in a separate process; its error is the answer."""
+"""A simulation runs in a separate process, and its error is raised here."""
 
 import sys
 from pathlib import Path

@@ -105,13 +105,13 @@ async def test_agent_reads_recorded_sessions(conversation: str, tmp_path: Path) 
 
 @pytest.mark.release
 @pytest.mark.usefixtures("own_readings")
-async def test_agent_pins_objects_of_sessions_in_its_folder_alone() -> None:
+async def test_agent_pins_only_objects_of_sessions_in_its_folder() -> None:
     async with agent_in(Path("/home/ada/app")) as agent:
         mine = (await call(agent, "memory_objects"))["objects"][0]["object"]
         for tool, what in [("memory_pin", "pinned"), ("memory_unpin", "unpinned"), ("memory_unpin", "unchanged")]:
             assert (await call(agent, tool, object=mine))["what"] == what
         refused = await call(agent, "memory_pin", session="other", object=mine)
-        assert refused.endswith("does not work in /home/ada/app: an agent pins only where it works.")
+        assert refused.endswith("is not in /home/ada/app: an agent can pin only in its own folder.")
 
 
 @pytest.mark.release

@@ -171,7 +171,7 @@ async def test_full_window_is_rewritten_and_grows_again_from_there() -> None:
 
 
 @pytest.mark.release
-async def test_a_session_whose_every_object_a_person_tries_to_pin_is_still_kept_within_its_window() -> None:
+async def test_a_session_stays_within_its_window_if_a_person_tries_to_pin_every_object() -> None:
     async with open_stage(window=2 * SMALL) as stage:
         client, refused = client_of(stage), ""
         message: Json = {"content": []}
@@ -183,7 +183,7 @@ async def test_a_session_whose_every_object_a_person_tries_to_pin_is_still_kept_
                         await pin(MemoryArchive(stage.log), each.object, reason="r", stamp=WriteStamp(1, "c"))
                     except BadEntry as error:
                         refused = str(error)
-        assert "pins may hold 19,667 tokens, half of its window" in refused
+        assert "pins may take 19,667 tokens, half of its window" in refused
         assert len(await epochs_of(stage)) >= 2
         sizes = [len(each.body) for each in stage.standin.messages]
         assert sizes[-1] < max(sizes) < 100_000 < len(client.bodies[-1])

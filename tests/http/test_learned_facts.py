@@ -147,7 +147,7 @@ async def test_prompt_without_the_report_of_a_hook_is_never_sent() -> None:
         assert [FACT in each for each in reader.asked("facts")] == [False]
 
 
-async def test_closing_orders_the_summary_with_its_sources_once_and_opening_again_orders_none() -> None:
+async def test_closing_orders_one_summary_with_its_sources_and_reopening_orders_none() -> None:
     reader = Reader()
     async with reading(reader) as stage:
         await submit(stage, "s", PROMPT).work(PROMPT)

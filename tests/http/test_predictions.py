@@ -136,7 +136,7 @@ async def test_a_predicted_object_follows_the_next_results_and_counts_if_it_is_u
 
 
 @pytest.mark.release
-async def test_what_is_referenced_is_restored_without_predictions_for_which_a_helper_gets_no_list() -> None:
+async def test_referenced_objects_are_restored_and_the_helper_is_not_asked_for_predictions() -> None:
     oracle = Oracle()
     async with predicting(oracle, restores="referenced") as (stage, client):
         await ask(client, stage, "What do the notes say?", uses=False)

@@ -84,7 +84,7 @@ async def test_accounts_before_openai_s_cache_was_expected_are_counted_and_no_di
     assert (found.differences, found.old_accounts) == ([], 2)
 
 
-async def test_accounts_that_ignored_a_count_far_from_the_estimate_are_no_difference(
+async def test_accounts_that_ignored_a_count_far_from_the_estimate_do_not_differ(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for old in (True, False):

@@ -71,11 +71,11 @@ async def test_an_edit_that_changes_nothing_is_not_recorded_and_each_can_be_take
     assert await read_grounding(archive, stream) == ""
 
 
-async def test_the_last_change_of_a_session_is_taken_back_and_made_again() -> None:
+async def test_the_last_change_of_a_session_is_undone_and_redone() -> None:
     async with talking() as talk:
         await rich_session(talk)
     archive, wanted, stamps = talk.archive, str(talk.stream), map(WriteStamp, count(9), map(str, count()))
-    with pytest.raises(NotFound, match="no change that can be taken back"):
+    with pytest.raises(NotFound, match="no change to undo"):
         await undo(archive, wanted, next(stamps))
     pinned = await an_object(talk)
 

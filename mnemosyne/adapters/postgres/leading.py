@@ -31,12 +31,12 @@ LOCK = int.from_bytes(b"mnemosyn")
 """The advisory lock of the leader."""
 
 WATCH_SECONDS = 60.0
-"""The duration of one call that polls the log. Derived data lags by this much at most."""
+"""The duration of one call that polls the log, and the longest lag of derived data."""
 
 LOOK_SECONDS = 5.0
-"""The interval of the leader's polls. New events are derived once the log is the same at two polls, so that many turns
-cost little more than one; readers bring their read models up to date first. A notification by appends would be a lock
-that all of them share.
+"""The interval of the leader's polls. New data is derived once two polls find the same position, so that many turns
+cost little more than one; readers first update their read models themselves. If appends sent notifications, they would
+all share a lock.
 """
 
 PAGE_LOOK_SECONDS = 0.25
@@ -116,8 +116,8 @@ async def publish_progress(database: Database, progress: LogProgress) -> Never:
 
 
 def _watch(connection: Connection, advance: Callable[[int], None], pause: float, *, waits: bool = False) -> None:
-    """Report the position of the log for a while, at once and whenever it changes, or once it stays the same if it
-    ``waits``; without a transaction, which would delay a rewrite of the tables.
+    """Report the position of the log for WATCH_SECONDS: at once, and whenever it has changed; with ``waits``, only once
+    two polls find the same. Uses no transaction, which would delay a rewrite of the tables.
     """
     if not is_shared(connection):
         connection.commit()

@@ -6,8 +6,8 @@ rule causes the tokens by which it lowers the limit, and the provider causes tho
 actual reads; so the parts add up. A rule takes the tokens of later ones too: after an hour's pause a changed tool costs
 nothing more. Only a replaced history (a compaction, a rewind) comes before expiry, since no entry held its text.
 
-A transcript lacks parts of a request. There the provider is blamed only if a later request read the missed entry.
-Otherwise the place where the reads ended is named.
+A transcript lacks parts of each request, so the provider is named as the cause only if a later request read the missed
+entry. Otherwise the result names the place where the reads ended.
 
 Positions in a prompt are estimates, scaled to the previous request's count. The two counts that matter most, the size
 of the earlier entries and the actual reads, are the provider's own.
@@ -63,11 +63,11 @@ class MissCause(Enum):
     PROVIDER = "provider"
     """The same bytes, in time: the provider did not read them."""
     UNRECORDED = "unrecorded"
-    """All that the record holds was the same, but it lacks something. The name is a value of ``Unread``."""
+    """The recorded parts were equal, but the record is incomplete. The name is a value of ``Unread``."""
 
 
 class Unread(Enum):
-    """What was not read, where a record does not show why."""
+    """The part of a prompt that was not read, if the record does not show why."""
 
     ALL = "all"
     """Not even the tools were read."""
@@ -383,7 +383,7 @@ class _Reading:
             return ColdTokens(cause=MissCause.PROVIDER, culprit=Culprit.PROVIDER, tokens=0)
         is_same_model = before.layout.read.fields.model == sent.layout.read.fields.model
         if is_same_model and before.usage is not None and self._counted < before.usage.prompt:
-            # It lacks something that the one before it had.
+            # The request lacks something that the previous one had.
             return ColdTokens(cause=MissCause.MESSAGES, culprit=Culprit.CLIENT, tokens=0)
         head = sent.layout.head
         if sent.lacks == "times":

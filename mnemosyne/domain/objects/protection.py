@@ -107,14 +107,14 @@ def last_protected_turn(obj: MemoryObject) -> int | None:
 
 
 PINNABLE = 2
-"""Pins may hold the usable window divided by this: a compaction makes room only of the rest."""
+"""Pins may take the usable window divided by this, because a compaction can make room only in the rest."""
 
 _NAMED = 5
 
 
 def find_no_room(memory: Memory, object_id: str, branch: str | None) -> str | None:
-    """The reason why a pin of an object, in a branch or in every one, would leave a compaction too little room; None if
-    it would not, or if a pin holds the object there already.
+    """The reason why pinning an object, in a branch or in every one, would leave a compaction too little room; None if
+    there is room, or if the object is pinned there already.
     """
     for name in memory.branches if branch is None else (branch,):
         shown = memory.view_of(name)
@@ -129,8 +129,8 @@ def find_no_room(memory: Memory, object_id: str, branch: str | None) -> str | No
             largest = nlargest(_NAMED, held, key=lambda each: each.tokens)
             holding = ", ".join(f"{MARK}{each.object.id} ({each.tokens:,})" for each in largest)
             return (
-                f"{MARK}{object_id} has about {own:,} tokens. In branch {name}, pins may hold {most:,} tokens, half of"
-                f" its window, and {len(held)} hold {used:,}{f', the largest: {holding}' if held else ''}."
-                f"{' Unpin what may leave again.' if held else ''}"
+                f"{MARK}{object_id} has about {own:,} tokens. In branch {name}, pins may take {most:,} tokens, half of"
+                f" its window; {len(held)} take {used:,}{f', the largest: {holding}' if held else ''}."
+                f"{' Unpin others first.' if held else ''}"
             )
     return None

@@ -45,7 +45,7 @@ _NEW_TEXTS = (
 
 _SWE_AGENT = re.compile(r"\(Open file: ([^)\n]{1,400})\)\n\(Current directory: [^)\n]{0,400}\)\nbash-\$\s*\Z")
 _SWE_FILE = re.compile(r"\[File: ([^\n]{1,400}) \((\d+) lines total\)\]")
-"""How an editor within the shell (SWE-agent) ends an answer, and names the open file."""
+"""The end of an answer of SWE-agent's editor within the shell, and its line about the open file."""
 
 
 def describe(call: Block | None, results: Sequence[Block]) -> Description:

@@ -254,7 +254,7 @@ Upcast = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def _add(**then: Any) -> Upcast:
-    """Add fields, with the values that earlier versions, which had no such fields, stood for."""
+    """Add fields, with the values that their absence meant in earlier versions."""
     return lambda fields: {**fields, **then}
 
 
@@ -269,7 +269,7 @@ def _add_to_speaker(**then: Any) -> Upcast:
 
 
 def _without_wishes(assessed: dict[str, Any]) -> dict[str, Any]:
-    """Drop the evictions that a second policy, which never acted, would have made at the assessed turn."""
+    """Drop the evictions that a second, inactive policy would have made at the assessed turn."""
     return {name: value for name, value in assessed.items() if name not in ("wished", "withdrawn")}
 
 

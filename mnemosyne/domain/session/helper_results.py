@@ -1,7 +1,7 @@
 """Results of helper tasks that become part of a session's state, folded from ``HelperWorked``.
 
-They are data: no text of them is shown to the session's model. Those about objects say which promises of short forms
-hold, and how likely an object is to be needed again.
+They are data: none of their text is shown to the session's model. Results about objects state which promises of short
+forms hold, and how likely an object is to be needed again.
 """
 
 import json
@@ -142,7 +142,7 @@ def apply_work(memory: Memory, work: HelperWorked) -> Memory:
 
 
 def _withdraw(known: MemoryObject, fidelity: Fidelity, record: Mapping[str, Any]) -> Mapping[Fidelity, Any]:
-    """The renditions of an object, of which one keeps only the promises that hold."""
+    """The renditions of an object after one was reduced to the promises that hold."""
     held, rendition = {each["question"] for each in record.get("answers", ())}, known.renditions[fidelity]
     promises = tuple(each for number, each in enumerate(rendition.losses.can_answer, 1) if number in held)
     losses = attrs.evolve(rendition.losses, can_answer=promises)

@@ -303,7 +303,7 @@ def _find_start(items: Sequence[ConversationItem], turn: int | None, at: int | N
 
 
 async def show_what_if(page_context: PageContext, stream: UUID) -> LongPage:
-    """Show a branch as recorded, and beside it under ``?policy=``, once that is simulated."""
+    """Show a branch as recorded, and next to it under ``?policy=`` once its simulation ends."""
     branch, policy = request.args.get("branch"), request.args.get("policy", "")
     archive, models, simulations = page_context.archive, page_context.models, page_context.simulations
     if branch is not None:

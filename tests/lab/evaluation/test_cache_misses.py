@@ -22,8 +22,8 @@ Json = dict[str, Any]
 def session(
     *turns: tuple[str, int, int], resets: tuple[Json, ...] = (), thinks: tuple[int, ...] = (), **more: Any
 ) -> Json:
-    """A recorded session whose requests were sent at these times, with these reads and writes. The replies to the turns
-    ``thinks`` hold thinking.
+    """A recorded session whose requests were sent at these times, with these reads and writes. The replies to the
+    turns in ``thinks`` contain thinking.
     """
     messages: list[Json] = []
     for number in range(2 * len(turns)):
@@ -64,7 +64,7 @@ def test_expiry_is_known_from_the_times_and_a_miss_in_time_is_not_on_record() ->
     assert found == {1: [MissCause.START], 3: [MissCause.EXPIRY], 5: [MissCause.UNRECORDED]}
 
 
-def test_a_miss_whose_reply_stops_thinking_is_a_changed_setting_unless_replies_differ_without_one() -> None:
+def test_thinking_changed_if_all_replies_on_one_side_of_a_miss_lack_it() -> None:
     turns = [
         ("10:00:00Z", 0, HEAD),
         ("10:01:00Z", HEAD, 800),
@@ -76,11 +76,11 @@ def test_a_miss_whose_reply_stops_thinking_is_a_changed_setting_unless_replies_d
         is_setting = thinks != (1, 4)
         assert [each.cold.cause is MissCause.SETTING for each in found] == [is_setting], thinks
         assert cause_text(found[0].cold) == (
-            "the client changed thinking" if is_setting else "not on record: reads ended before the recorded messages"
+            "the client changed thinking" if is_setting else "unrecorded: reads ended before the recorded messages"
         )
 
 
-def test_the_provider_is_blamed_if_the_next_request_reads_what_one_missed() -> None:
+def test_provider_is_the_cause_if_the_next_request_reads_the_missed_entry() -> None:
     turns = [
         ("10:00:00Z", 0, HEAD),
         ("10:01:00Z", HEAD, 800),
@@ -96,15 +96,15 @@ def test_the_provider_is_blamed_if_the_next_request_reads_what_one_missed() -> N
 @pytest.mark.parametrize(
     ("read_tokens", "place"), [(0, Unread.ALL), (HEAD - 900, Unread.PREFIX), (HEAD + 6400, Unread.MESSAGES)]
 )
-def test_a_cause_that_is_not_on_record_says_where_the_reads_ended(read_tokens: int, place: Unread) -> None:
+def test_an_unrecorded_cause_names_the_place_where_the_reads_ended(read_tokens: int, place: Unread) -> None:
     prompts = [("10:00:00Z", 0, HEAD), *((f"10:{at:02}:00Z", HEAD + 800 * (at - 1), 800) for at in range(1, 11))]
     *_, last = read(session(*prompts, ("10:11:00Z", read_tokens, HEAD + 8800 - read_tokens)))
     (found,) = last.causes
     assert (found.cold.cause, found.cold.name) == (MissCause.UNRECORDED, place.value)
-    assert cause_text(found.cold).startswith("not on record: ")
+    assert cause_text(found.cold).startswith("unrecorded: ")
 
 
-def test_without_times_only_a_miss_of_everything_may_be_expiry() -> None:
+def test_without_times_only_a_complete_miss_can_be_expiry() -> None:
     turns = [("10:00:00Z", 0, HEAD), ("10:01:00Z", HEAD - 900, 1700), ("10:02:00Z", 0, HEAD + 1600)]
     untimed = session(*turns, system=WORDS)
     for turn in untimed["turns"]:

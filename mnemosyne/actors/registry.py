@@ -291,7 +291,8 @@ class SessionRegistry:
             await trio.sleep(SWEEP_SECONDS)
             self._retire_idle(trio.current_time())
             self._pause_idle(trio.current_time())
-            await self._pause_on_close(trio.current_time())
+            with trio.move_on_after(SWEEP_SECONDS):  # a hung database must not keep idle sessions loaded
+                await self._pause_on_close(trio.current_time())
 
     async def _pause_on_close(self, now: float) -> None:
         for awake in () if self.orders is None else tuple(self._awake.values()):

@@ -12,6 +12,9 @@ from mnemosyne.errors import alone
 
 T = TypeVar("T")
 
+END_SECONDS = 30
+"""Longest wait for the end of the thread; one that does not end dies with the process."""
+
 
 @contextmanager
 def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str) -> Iterator[T]:
@@ -43,7 +46,7 @@ def in_a_thread(open_it: Callable[[], AbstractAsyncContextManager[T]], name: str
         yield opened
     finally:
         token.run_sync_soon(end.set)
-        thread.join()
+        thread.join(END_SECONDS)
     if not started.empty():
         failed = started.get()
         assert isinstance(failed, BaseException)

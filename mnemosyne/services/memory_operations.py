@@ -312,7 +312,7 @@ async def _add(call: ApiCall, kind: EntryKind, scope: Scope) -> Any:
     )
     if draft.source is not EntrySource.AGENT:
         return _report(call, await call.knowledge.remember(scope, draft, call.stamp))
-    similar = await call.knowledge.recall(content, call.stamp.at, limit=MOST_SIMILAR)
+    similar = await call.knowledge.recall(content, call.stamp.at, limit=MOST_SIMILAR) if content.strip() else ()
     report = _report(call, await call.knowledge.remember(scope, draft, call.stamp))
     return report | {"similar": [describe(each, call.stamp.at) for each in similar]}
 

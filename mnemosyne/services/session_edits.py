@@ -9,8 +9,9 @@ from mnemosyne.domain.history.change_actors import Actor, actor_of
 from mnemosyne.domain.objects.decide import Pin, Unpin
 from mnemosyne.domain.objects.events import ObjectPinned, ObjectUnpinned
 from mnemosyne.domain.objects.ids import MARK
+from mnemosyne.domain.objects.protection import find_no_room
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decide import EditSession, SwitchManaging
+from mnemosyne.domain.session.decide import EditSession, StartManaging, SwitchManaging
 from mnemosyne.domain.session.events import SessionForgotten, TurnBegan
 from mnemosyne.domain.session.round_events import ManagingSwitched, SessionEdited
 from mnemosyne.domain.session.state import Session
@@ -57,7 +58,8 @@ def describe_edit(closed: bool | None, grounding: str | None) -> str:
 
 async def undo(archive: Archive, wanted: str, stamp: WriteStamp) -> tuple[UUID, str]:
     """Undo the last change of a session's name, closing, grounding, managing or pins; a second call redoes it. Return
-    the session's id and the name of the change, empty if that has been undone already. Raises NotFound.
+    the session's id and the name of the change, empty if that has been undone already. Raises NotFound, and BadEntry
+    if a pin has no room any more.
     """
     stream = await find_own(archive, wanted)
     events = await archive.events.read(stream)
@@ -67,7 +69,11 @@ async def undo(archive: Archive, wanted: str, stamp: WriteStamp) -> tuple[UUID, 
     last = changes[-1].envelope
     first = next(each for each in changes if each.envelope.correlation_id == last.correlation_id)
     before = memories.fold(events[: events.index(first)])
-    commands, what = _invert(last.event, before, stamp.at)
+    now = memories.fold(events)
+    commands, what = _invert(last.event, before, now, stamp.at)
+    for each in commands:
+        if isinstance(each, Pin) and (full := find_no_room(now.memory, each.object, each.branch)) is not None:
+            raise BadEntry(full)
     decided = [await memories.decide(archive, stream, partial(_give, each), stamp.id) for each in commands]
     return stream, what if any(decided) else ""
 
@@ -79,15 +85,15 @@ def _give(command: Decided, _: Session) -> Decided:
     return command
 
 
-def _invert(event: object, before: Session, at: int) -> tuple[Sequence[Decided], str]:
+def _invert(event: object, before: Session, now: Session, at: int) -> tuple[Sequence[Decided], str]:
     """The commands that restore the state ``before`` a change, and the name of the change."""
     match event:
         case SessionEdited():
             old = {name: getattr(before, name) for name in _EDITED if getattr(event, name) is not None}
             return [EditSession(at=at, **old)], describe_edit(event.closed, event.grounding)
         case ManagingSwitched():
-            switch = SwitchManaging(at=at, on=not event.on, why="the last change was undone")
-            return [switch], f"managing {'on' if event.on else 'off'}"
+            states = {True: "managing on", False: "managing off", None: "managing as the server"}
+            return _switch_to(before.switched, at), states[now.switched]
         case ObjectPinned() | ObjectUnpinned():
             commands: list[Pin | Unpin] = [Unpin(at=at, object=event.object, branch=None, reason=_UNDONE)]
             for branch, pin in before.memory.pins_of(event.object).items():
@@ -99,6 +105,15 @@ def _invert(event: object, before: Session, at: int) -> tuple[Sequence[Decided],
             return commands, f"{'pin' if isinstance(event, ObjectPinned) else 'unpin'} {MARK}{event.object}"
         case _:
             raise AssertionError(event)
+
+
+def _switch_to(switched: bool | None, at: int) -> Sequence[Decided]:
+    """The commands after which managing is switched on, off, or as the server is set."""
+    why = "the last change was undone"
+    if switched:
+        return [StartManaging(at=at, why=why)]
+    off, as_set = (SwitchManaging(at=at, on=on, why=why) for on in (False, True))
+    return [off] if switched is False else [off, as_set]
 
 
 _EDITED = ("title", "closed", "grounding")

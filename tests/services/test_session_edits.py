@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.domain.session.decide import SwitchManaging
+from mnemosyne.domain.session.decide import StartManaging, SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.errors import BadEntry, ContentForgotten, NotFound
@@ -84,12 +84,14 @@ async def test_the_last_change_of_a_session_is_undone_and_redone() -> None:
 
     async def read() -> tuple[object, ...]:
         state = memories.fold(await archive.events.read(talk.stream))
-        return state.title, state.closed, state.grounding, state.off, dict(state.memory.pins_of(pinned))
+        return state.title, state.closed, state.grounding, state.switched, dict(state.memory.pins_of(pinned))
 
     for change in (
         lambda: edit(archive, wanted, title="The shed", closed=True, stamp=next(stamps)),
         lambda: edit(archive, wanted, title="", grounding="strict", stamp=next(stamps)),
+        lambda: switch_session(archive, talk.stream, StartManaging(at=9, why="w"), next(stamps).id),
         lambda: switch_session(archive, talk.stream, SwitchManaging(at=9, on=False, why="w"), next(stamps).id),
+        lambda: switch_session(archive, talk.stream, StartManaging(at=9, why="w"), next(stamps).id),
         lambda: change_pin(pin, branch="fork-1", turns=3),
         lambda: change_pin(pin),
         lambda: change_pin(unpin),

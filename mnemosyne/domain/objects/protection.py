@@ -118,14 +118,16 @@ def find_no_room(memory: Memory, object_id: str, branch: str | None) -> str | No
     """
     for name in memory.branches if branch is None else (branch,):
         shown = memory.view_of(name)
-        assessed = shown.measure.assessed
+        assessed = shown.measure.assessed or memory.last_assessed
         if assessed is None or object_id not in shown.objects:
             continue
-        wanted = shown.own(memory.objects[object_id])
-        own = Resident(wanted, shown.fidelity_of(object_id)).tokens
-        held = [Resident(*each) for each in memory.standings(name) if each[0].is_pinned(assessed.turn)]
+        # In full: a pin protects whatever a restore brings back.
+        wanted = Resident(shown.own(memory.objects[object_id]), Fidelity.FULL)
+        own = wanted.tokens
+        pinned = (each for each, _ in memory.standings(name) if each.is_pinned(assessed.turn))
+        held = [Resident(each, Fidelity.FULL) for each in pinned]
         used, most = sum(each.tokens for each in held), assessed.usable // PINNABLE
-        if not wanted.is_pinned(assessed.turn) and used + own > most:
+        if not wanted.object.is_pinned(assessed.turn) and used + own > most:
             largest = nlargest(_NAMED, held, key=lambda each: each.tokens)
             holding = ", ".join(f"{MARK}{each.object.id} ({each.tokens:,})" for each in largest)
             return (

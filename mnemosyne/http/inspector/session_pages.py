@@ -314,7 +314,8 @@ async def show_what_if(page_context: PageContext, stream: UUID) -> LongPage:
     async def read() -> Mapping[str, Any]:
         view = await read_session_view(models, stream, branch)
         found = await simulations.simulate(archive, stream, view.branch, policy) if policy else None
-        shown = {"recorded": sum(turn.nanodollars or 0 for turn in view.turns), "found": found}
+        recorded = sum(turn.nanodollars or 0 for turn in view.turns)
+        shown = {"branch": view.branch, "recorded": recorded, "found": found}
         if _wants_json():  # programs need no charts
             return shown
         beside = [] if found is None else [draw_branch(found, view.branch)]

@@ -12,7 +12,7 @@ from mnemosyne.domain.objects.events import BlockPlace, ObjectPinned
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import LARGEST
 from mnemosyne.domain.objects.kinds import REFERENCED
-from mnemosyne.domain.objects.memory import fork
+from mnemosyne.domain.objects.memory import Measure, fork
 from mnemosyne.domain.objects.protection import (
     FAULT_PROTECTION,
     Now,
@@ -106,6 +106,11 @@ def test_pins_hold_at_most_half_of_the_window_of_every_branch_that_has_the_objec
         f" take 8,000, the largest: #{first.object} (4,000), #{second.object} (4,000). Unpin others first."
     )
     assert find_no_room(memory, second.object, BRANCH) is None  # renewing a pin takes no more room
+    shown = memory.view_of(BRANCH)
+    evicted = memory.with_view(BRANCH, attrs.evolve(shown, fidelity=dict.fromkeys(OBJECTS_PINNED, Fidelity.EVICTED)))
+    assert find_no_room(evicted, third.object, BRANCH) is not None  # a restore would bring it back in full
+    new = memory.with_view(BRANCH, attrs.evolve(shown, measure=Measure()))
+    assert "may take 5,000 tokens" in str(find_no_room(new, third.object, BRANCH))  # as in the last request of another
 
 
 OBJECTS_PINNED = ("abc2345", "def2345", "ghj2345")

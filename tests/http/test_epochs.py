@@ -17,12 +17,15 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, Objec
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN
+from mnemosyne.domain.session.decision_inputs import ServerSettings
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
 from mnemosyne.errors import BadEntry
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.pins import pin
+from mnemosyne.services.windows import explain
 from tests.actors.support import PATIENT, assembled
 from tests.http.managing import (
     Client,
@@ -139,6 +142,21 @@ def answer(stage: Stage, *replies: Sequence[Json]) -> None:
     first = len(stage.standin.messages) + 1
     rules = [{"when": {"request": number}, "reply": model_says(*reply)} for number, reply in enumerate(replies, first)]
     stage.standin.script = script(*rules, {"reply": model_says(*replies[-1])})
+
+
+async def test_wrong_count_leaves_the_size_of_the_next_turn() -> None:
+    clock = Clock()
+    async with open_stage(clock=clock, window=SMALL) as stage:
+        client = client_of(stage)
+        message = await reads(client, stage, {"content": []}, 6)
+        reply = model_says(think(), read("/src/part_7.py"), usage={"input_tokens": 10**9})
+        stage.standin.script = script({"reply": reply})
+        message = await client.turn(*results_of(message))
+        await reads(client, stage, message, 1, first=8)
+        await stage.events_until(TurnAccounted, 8)
+        archive, session = MemoryArchive(stage.log), str(await stage.stream())
+        found = await explain(archive, session, "main", 8, now=clock.now, settings=ServerSettings(window=SMALL))
+        assert found.snapshot.assessed.tokens < SMALL
 
 
 async def epochs_of(stage: Stage) -> list[EpochBegan]:

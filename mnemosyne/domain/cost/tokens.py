@@ -181,7 +181,7 @@ _FARTHEST = 2.0
 _LEAST, _MOST = 0.5, 2.0
 """The bounds of a session's own scale relative to its family's, whatever the provider reports."""
 
-_CREDIBLE = 3
+CREDIBLE = 3
 """A size of more than this many times the estimate, or less than this fraction of it, is treated as a mistake."""
 
 
@@ -252,7 +252,7 @@ class Estimator:
         if type(actual) is not int or actual <= 0:
             return False
         estimate = max(1, self.tokens(features))
-        return estimate <= actual * _CREDIBLE and actual <= estimate * _CREDIBLE
+        return estimate <= actual * CREDIBLE and actual <= estimate * CREDIBLE
 
     @cached_property
     def _per_weight(self) -> float:

@@ -11,7 +11,7 @@ from itertools import repeat
 
 import attrs
 
-from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt
+from mnemosyne.domain.cost.tokens import CREDIBLE, Estimator, Features, MeasuredPrompt
 from mnemosyne.domain.objects import aggregate
 from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned
 from mnemosyne.domain.objects.events import (
@@ -341,6 +341,8 @@ def account(memory: Memory, branch: str, turn: int, total: int, *, rewritten: bo
     shown = memory.view_of(branch)
     measure = shown.measure
     if measure.turn != turn or measure.estimator is None:
+        return memory
+    if total > CREDIBLE * measure.estimator.tokens(measure.held):
         return memory
     estimator = _teach(measure, measure.estimator, total, rewritten)
     # No more than all messages can have been omitted, however small the reported total is.

@@ -31,7 +31,7 @@ from mnemosyne.domain.cost.prompt import Markers, Prompt, PromptBlock, Tier, Ttl
 from mnemosyne.domain.cost.prompt_cache import MARKED, Cache, CacheEntry, CacheRules
 from mnemosyne.domain.cost.prompt_changes import count_shared_tokens
 from mnemosyne.domain.cost.prompt_layout import PromptLayout
-from mnemosyne.domain.cost.tokens import Estimator, Features, apportion
+from mnemosyne.domain.cost.tokens import CREDIBLE, Estimator, Features, apportion
 from mnemosyne.domain.session.address import AttemptEvent
 from mnemosyne.domain.session.counted_sizes import LEAST_GROWTH
 from mnemosyne.domain.session.ledger_events import Held, TurnAccounted
@@ -66,9 +66,6 @@ NEAR = 2
 """A turn is ignored if its shortfall in cache reads is at most this many times the smallest prompt that is cached:
 whether a prompt exceeds that size is only estimated.
 """
-
-_CREDIBLE = 3
-"""A count that differs from the estimate by more than this factor is billed, but sets no scale for other turns."""
 
 _CLOSE = 20
 """A shortfall of at most 1/20 of the prompt is an estimation error, not a cache miss."""
@@ -137,7 +134,7 @@ class Account:
 
 
 def _is_credible(scale: Fraction) -> bool:
-    return 1 <= scale * _CREDIBLE <= _CREDIBLE**2
+    return 1 <= scale * CREDIBLE <= CREDIBLE**2
 
 
 @attrs.frozen(kw_only=True)
@@ -256,11 +253,12 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
     since, compacted, used = known.since, False, Tokens()
     if command.turn > known.turn:
         since, compacted, used = shadow.turn(since)
+        credible = sum(_measure(command, known, sent)[0] for sent in command.rounds)
+        used = _resize(used, Fraction(actual.prompt, credible or 1))
         used = attrs.evolve(used, output=used.output + (last.usage.output if last.usage else 0))
     if command.mode is not Mode.OBSERVE:
         used = _adjust_reads(used, actual.read - expected.read, actual.prompt, command.cache)
-    recent = ledger.recent if assumed else _with(ledger.recent, expected, actual, command.model)
-    return TurnAccounted(
+    event = TurnAccounted(
         at=command.at,
         began=command.rounds[0].at,
         branch=command.branch,
@@ -279,15 +277,17 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
         compacted=compacted,
         shadow_entries=_list_changes(ledger.shadow, shadow.cache),
         wire_entries=_list_changes(ledger.wire, wire) if command.mode is not Mode.OBSERVE else (),
-        deviates=_deviates(recent) and not command.cache.one_slot,
+        deviates=False,
     )
+    recent = _with(ledger.recent, _weigh(event))
+    return attrs.evolve(event, deviates=_deviates(recent) and not command.cache.one_slot)
 
 
 def _measure(command: AccountTurn, known: Account, sent: Sent) -> tuple[int, Account]:
-    """The size of a prompt, counted by the provider or else scaled by the account, and the account with it."""
+    """The size of a prompt, counted credibly or else scaled by the account, and the account with it."""
     estimated = sent.layout.prompt.tokens
     expected = _find_scales(known, command, sent).size(estimated, _head_of(sent.layout))
-    size = _count_prompt(command, sent) or int(expected)
+    size = _bound(_count_prompt(command, sent), estimated) or int(expected)
     return size, known.count(command.model, command.turn, size, estimated)
 
 
@@ -311,13 +311,11 @@ def _wire(command: AccountTurn, cache: Cache, known: Account) -> tuple[Cache, To
         prompt, (size, now) = sent.layout.prompt, _measure(command, known, sent)
         cache, tokens = _bill(cache, prompt, sent.layout.markers, sent.at, end, command, size, sent.layout, before)
         before = sent.layout
-        output = sent.usage.output if sent.usage else 0
-        wanted = attrs.evolve(
-            _scale(tokens, size, _find_scales(now, command, sent), _head_of(sent.layout)), output=output
-        )
+        output, counted = sent.usage.output if sent.usage else 0, _count_prompt(command, sent)
+        scales = _find_scales(now, command, sent)
+        wanted = attrs.evolve(_scale(tokens, counted or size, scales, _head_of(sent.layout)), output=output)
         expected += wanted
-        is_reported = sent.reports_cache and _count_prompt(command, sent) > 0
-        if sent.usage and is_reported and _reports_reads(sent.usage, wanted, command.cache):
+        if sent.usage and sent.reports_cache and counted and _reports_reads(sent.usage, wanted, command.cache):
             actual += sent.usage
         else:
             actual, assumed = actual + wanted, True
@@ -339,7 +337,7 @@ def _count_prompt(command: AccountTurn, sent: Sent) -> int:
 
 def _bound(counted: int, estimated: int) -> int:
     """The count; 0 if it is not credible."""
-    return counted if estimated <= counted * _CREDIBLE and counted <= estimated * _CREDIBLE else 0
+    return counted if _is_credible(Fraction(counted, max(1, estimated))) else 0
 
 
 def _bill(
@@ -383,6 +381,12 @@ def _scale(tokens: Tokens, size: int, scales: PartScales, head: int) -> Tokens:
     first, hour, minutes, plain = (end - start for start, end in pairwise([Fraction(0), *sizes]))
     read, write_5m, write_1h, rest = apportion(size, (first, minutes, hour, plain))
     return Tokens(input=rest, read=read, write_5m=write_5m, write_1h=write_1h)
+
+
+def _resize(tokens: Tokens, times: Fraction) -> Tokens:
+    """Multiply the prompt's usage; the output stays."""
+    resized = _scale(tokens, round(tokens.prompt * times), PartScales(head=times, messages=times), 0)
+    return attrs.evolve(resized, output=tokens.output)
 
 
 def _adjust_reads(shadow: Tokens, more: int, prompt: int, rules: CacheRules) -> Tokens:
@@ -467,19 +471,35 @@ def _list_changes(before: Cache, after: Cache) -> tuple[Held, ...]:
     )
 
 
-def _with(
-    recent: tuple[tuple[Fraction, Fraction], ...], expected: Tokens, actual: Tokens, model: str | None
-) -> tuple[tuple[Fraction, Fraction], ...]:
-    if 0 < expected.read - actual.read <= NEAR * model_of(model).cache_minimum:
+def _with(recent: tuple[tuple[Fraction, Fraction], ...], event: TurnAccounted) -> tuple[tuple[Fraction, Fraction], ...]:
+    minimum = model_of(event.model).cache_minimum
+    if event.assumed or 0 < event.expected.read - event.actual.read <= NEAR * minimum:
         return recent
-    both = (equivalents(attrs.evolve(each, output=0), model) for each in (expected, actual))
+    both = (equivalents(attrs.evolve(each, output=0), event.model) for each in (event.expected, event.actual))
     return (*recent, tuple(both))[-WINDOW:]  # type: ignore[return-value]  # a pair
+
+
+def _weigh(event: TurnAccounted) -> TurnAccounted:
+    """The turn as later decisions count it. A count far from the estimate neither ends managing nor lets it spend more:
+    what is not read counts as expected, a prompt no larger than estimated, and an impossible output not at all.
+    """
+    billed, sent, most = event.actual.prompt, event.estimated * event.rounds, model_of(event.model).window
+    if event.actual.output <= most and (not billed or _bound(billed, sent)):
+        return event
+    times = min(Fraction(1), Fraction(sent, billed or 1))
+    read = event.actual if event.actual.read > event.expected.read else event.expected
+    actual, shadow = (
+        attrs.evolve(_resize(each, times), output=each.output if each.output <= most else 0)
+        for each in (read, event.shadow)
+    )
+    return attrs.evolve(event, actual=actual, shadow=shadow, assumed=True)
 
 
 # Folding events
 
 
 def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
+    event = _weigh(event)
     known = ledger.accounts.get(event.branch, Account())
     managed = event.mode is not Mode.OBSERVE
     account = attrs.evolve(
@@ -487,7 +507,6 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
         turn=max(known.turn, event.turn),
         since=event.since,
     )
-    recent = ledger.recent if event.assumed else _with(ledger.recent, event.expected, event.actual, event.model)
     return Ledger(
         shadow=_update_cache(ledger.shadow, event.shadow_entries, event.began),
         wire=_update_cache(ledger.wire, event.wire_entries if managed else event.shadow_entries, event.began),
@@ -498,7 +517,7 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
         unsent=ledger.unsent + event.shadow if managed else ledger.unsent,
         observed=ledger.observed + (0 if managed else equivalents(event.actual, event.model)),
         observed_tokens=ledger.observed_tokens if managed else ledger.observed_tokens + event.actual,
-        recent=recent,
+        recent=_with(ledger.recent, event),
         compacts_at=ledger.compacts_at,
     )
 

@@ -126,6 +126,22 @@ def test_a_count_far_from_the_estimate_is_billed_on_both_sides_but_sets_no_scale
     assert (bounded.assumed, bounded.counted, bounded.actual.prompt) == (True, 0, bounded.estimated)
 
 
+@pytest.mark.parametrize("hidden", [0, 1])
+@pytest.mark.parametrize(
+    "far", [Tokens(input=7), Tokens(input=10**9), Tokens(input=5, read=10**9), Tokens(input=6_000, output=10**9)]
+)
+def test_counts_far_from_what_is_possible_neither_end_managing_nor_let_it_spend_more(far: Tokens, hidden: int) -> None:
+    clients = [layout(body(history(number))) for number in range(1, 9)]
+    turns = [turn(number, each, *[each] * (1 + hidden), mode=Mode.MANAGE) for number, each in enumerate(clients, 1)]
+    wrong = [attrs.evolve(each, rounds=[attrs.evolve(each.rounds[0], usage=far), *each.rounds[1:]]) for each in turns]
+    events, held = account_all(wrong)
+    usual = account_all(turns)[1]
+    assert all(event.actual.prompt >= far.prompt for event in events)
+    assert not any(event.deviates or event.compacted for event in events)
+    assert held.billed - held.unmanaged <= hidden * usual.unmanaged + 16  # tokens are whole
+    assert held.unmanaged <= usual.unmanaged + 16
+
+
 def test_a_second_attempt_is_billed_but_its_shadow_is_not_counted_twice() -> None:
     first = layout(body(history(1)))
     once, again = account_all([turn(1, first), turn(1, first, attempt=2, at=20 * SECOND)])[0]
@@ -282,7 +298,7 @@ TURNS = st.lists(
     st.tuples(
         st.integers(0, 600),
         st.sampled_from(list(Mode)),
-        st.none() | st.builds(Tokens, *[st.integers(0, 50_000)] * 5),
+        st.none() | st.builds(Tokens, st.integers(4_500, 6_000), *[st.integers(0, 4_000)] * 4),
         st.integers(1, 2),
     ),
     min_size=1,

@@ -22,7 +22,7 @@ BUDGETS = {
     "domain": Budget("mnemosyne/domain", 33_160, 29_000),
     "actors": Budget("mnemosyne/actors", 7_685, 5_400),
     "projections": Budget("mnemosyne/projections", 2_165, 2_300),
-    "services": Budget("mnemosyne/services", 9_870, 6_000),
+    "services": Budget("mnemosyne/services", 9_875, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_150, 7_600),
     "http": Budget("mnemosyne/http", 7_615, 5_900),
     "app": Budget("mnemosyne/app", 6_065, 3_700),

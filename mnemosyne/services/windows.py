@@ -90,7 +90,9 @@ async def explain(
     """Explain the memory at a turn or checkpoint, or now; ``now``, ``settings`` as in ``preview``. Raises NotFound."""
     stream, events, found = await read_snapshot(archive, session, branch, turn)
     planned = await preview(archive, stream, events, found, now, settings)
-    until = [each.envelope.event for each in events if each.envelope.event.at <= found.began.at]
+    happened = [each.envelope.event for each in events]
+    since = happened.index(found.began)
+    until = [*happened[:since], *(event for event in happened[since:] if event.at == found.began.at)]
     history = time_travel.history_of(str(stream), events)
     tenant = history.started.tenant if history.started is not None else ""
     last = history.turn(found.branch, found.turn)[-1]

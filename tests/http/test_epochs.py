@@ -19,7 +19,7 @@ from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN
 from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, RoundBegan
+from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, Mode, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
 from mnemosyne.errors import BadEntry
@@ -144,19 +144,23 @@ def answer(stage: Stage, *replies: Sequence[Json]) -> None:
     stage.standin.script = script(*rules, {"reply": model_says(*replies[-1])})
 
 
-async def test_wrong_count_leaves_the_size_of_the_next_turn() -> None:
+async def test_wrong_count_and_a_clock_set_back_leave_the_next_turn_as_it_is() -> None:
     clock = Clock()
     async with open_stage(clock=clock, window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 6)
+        clock.now -= 24 * 60 * MINUTES
         reply = model_says(think(), read("/src/part_7.py"), usage={"input_tokens": 10**9})
         stage.standin.script = script({"reply": reply})
         message = await client.turn(*results_of(message))
         await reads(client, stage, message, 1, first=8)
         await stage.events_until(TurnAccounted, 8)
         archive, session = MemoryArchive(stage.log), str(await stage.stream())
-        found = await explain(archive, session, "main", 8, now=clock.now, settings=ServerSettings(window=SMALL))
-        assert found.snapshot.assessed.tokens < SMALL
+        for turn in (7, 8):
+            found = await explain(archive, session, "main", turn, now=clock.now, settings=ServerSettings(window=SMALL))
+            assert found.decision is not None
+            assert found.decision.mode is Mode.MANAGE
+            assert found.snapshot.assessed.tokens < SMALL
 
 
 async def epochs_of(stage: Stage) -> list[EpochBegan]:

@@ -1,4 +1,5 @@
-"""Leader election among the processes of a database: the holder of an advisory lock updates the projections.
+"""The processes of a database: which of them leads, and which are connected. The holder of an advisory lock leads: it
+updates the projections.
 
 The lock belongs to the connection that polls the log, and is released with it. Behind a pool it belongs to successive
 transactions of a minute. Two leaders for a moment do no harm, because checkpoints are ordered.

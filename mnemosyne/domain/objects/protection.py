@@ -132,7 +132,7 @@ def find_no_room(memory: Memory, object_id: str, branch: str | None) -> str | No
             holding = ", ".join(f"{MARK}{each.object.id} ({each.tokens:,})" for each in largest)
             return (
                 f"{MARK}{object_id} has about {own:,} tokens. In branch {name}, pins may take {most:,} tokens, half of"
-                f" its window; {len(held)} take {used:,}{f', the largest: {holding}' if held else ''}."
+                f" its window; those there take {used:,}{f', the largest: {holding}' if held else ''}."
                 f"{' Unpin others first.' if held else ''}"
             )
     return None

@@ -66,6 +66,7 @@ async def test_the_leader_follows_earlier_and_later_appends_of_any_process(
 
 
 async def test_a_position_is_reported_once_the_log_is_quiet_or_a_call_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A made-up clock and made-up polls: what is tested is when they lead to a report, which would take minutes.
     looks, slept = iter((2, 3, 4, 4, 5, 5, 6, 7)), list[float]()
     reported: list[tuple[float, int]] = []
     monkeypatch.setattr(leading, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))

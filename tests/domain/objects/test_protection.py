@@ -102,8 +102,8 @@ def test_pins_hold_at_most_half_of_the_window_of_every_branch_that_has_the_objec
     assert find_no_room(memory, second.object, BRANCH) is None
     memory = remembered(attrs.evolve(second, branch=BRANCH), before=memory)
     assert find_no_room(memory, third.object, BRANCH) == (
-        f"#{third.object} has about 4,000 tokens. In branch main, pins may take 10,000 tokens, half of its window; 2"
-        f" take 8,000, the largest: #{first.object} (4,000), #{second.object} (4,000). Unpin others first."
+        f"#{third.object} has about 4,000 tokens. In branch main, pins may take 10,000 tokens, half of its window;"
+        f" those there take 8,000, the largest: #{first.object} (4,000), #{second.object} (4,000). Unpin others first."
     )
     assert find_no_room(memory, second.object, BRANCH) is None  # renewing a pin takes no more room
     shown = memory.view_of(BRANCH)

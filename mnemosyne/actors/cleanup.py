@@ -79,7 +79,7 @@ def _effects(reply: Reply, address: Address, state: Session, at: int) -> Effects
     """Apply the directives in order; each sees the effects of those before it."""
     known, now, found = state.memory, memory_calls.now_of(state, address.branch, address.turn), Effects()
     for directive in _directives(reply.body, state.branches[address.branch]):
-        led = cleanup_effects.effects(directive, known, address.branch, now, at=at)
+        led = cleanup_effects.effects(directive, known, address.branch, now, at=at, size=state.size)
         known = reduce(memory.evolve, led.events, known)
         found += led
     return found

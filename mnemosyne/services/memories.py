@@ -21,7 +21,6 @@ from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import decision_inputs
-from mnemosyne.domain.session.counted_sizes import size_object
 from mnemosyne.domain.session.decide import (
     EditSession,
     NameCheckpoint,
@@ -91,7 +90,7 @@ async def find(archive: Archive, object_id: str, session: str | None) -> FoundOb
     state = fold(events)
     found = lookup.find_wanted(state.memory, object_id)
     found = state.memory.view_of(found.branch).own(found)
-    return FoundObject(stream, events, state, size_object(found, state.counted_turns.find_scales()))
+    return FoundObject(stream, events, state, state.size(found))
 
 
 fold = loading.fold

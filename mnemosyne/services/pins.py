@@ -49,7 +49,7 @@ async def pin(
         found = living(state.memory, object_id)
         last = _count_turns(state, branch or found.branch)
         _check_reach(state, branch, found)
-        if (full := find_no_room(state.memory, found.id, branch)) is not None:
+        if (full := find_no_room(state.memory, found.id, branch, state.size)) is not None:
             raise BadEntry(full)
         until = None if turns is None else last + turns
         return Pin(at=stamp.at, object=found.id, branch=branch, reason=reason, until_turn=until)

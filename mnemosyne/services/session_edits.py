@@ -72,7 +72,7 @@ async def undo(archive: Archive, wanted: str, stamp: WriteStamp) -> tuple[UUID, 
     now = memories.fold(events)
     commands, what = _invert(last.event, before, now, stamp.at)
     for each in commands:
-        if isinstance(each, Pin) and (full := find_no_room(now.memory, each.object, each.branch)) is not None:
+        if isinstance(each, Pin) and (full := find_no_room(now.memory, each.object, each.branch, now.size)) is not None:
             raise BadEntry(full)
     decided = [await memories.decide(archive, stream, partial(_give, each), stamp.id) for each in commands]
     return stream, what if any(decided) else ""

@@ -1,13 +1,20 @@
 """A person's pin is recorded once, with its duration."""
 
+import attrs
 import pytest
 
-from mnemosyne.errors import NotFound
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.events import SessionStarted
+from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services import memories
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.object_view import read_object_view
 from mnemosyne.services.pins import Pinning, pin, unpin
-from tests.services.talking import rich_session, talking
+from mnemosyne.services.session_edits import undo
+from tests.domain.remembered import created
+from tests.domain.session_events import assessed, began, finished, opened_branch
+from tests.services.talking import plain, rich_session, talking
 from tests.services.test_memories import an_object
 
 STAMP = WriteStamp(1, "c")
@@ -37,6 +44,24 @@ async def test_a_repeated_pin_and_a_pin_of_a_missing_object_record_nothing() -> 
     with pytest.raises(NotFound):
         await pin(talk.archive, "nosuch", reason="r", stamp=STAMP)
     assert await talk.archive.log.sizes(talk.stream) == before
+
+
+@pytest.mark.parametrize(("counted", "has_room"), [(8_000, False), (4_000, True)])
+async def test_pins_take_the_tokens_that_the_provider_counted(counted: int, has_room: bool) -> None:
+    archive, stream, wanted = plain(), stream_of("local", "s"), "abc2345"
+    started = SessionStarted(at=1, tenant="local", external_id="s", client="c", client_version=None, salt=b"s")
+    made = created(wanted, 0, tokens=4_000)
+    sized = attrs.evolve(assessed(1, 8_000), usable=5_000)
+    end = finished(1, "m", {"input_tokens": counted})
+    events = [Envelope(each, "c") for each in (started, opened_branch(), began(1, "m"), made, sized, end)]
+    await archive.journal.append(Append(stream, 0, tuple(events)))
+    if has_room:
+        for change in (pin, unpin):
+            await change(archive, wanted, reason="r", stamp=WriteStamp(1, change.__name__))
+        assert (await undo(archive, "s", WriteStamp(1, "u")))[1] == f"unpin #{wanted}"
+    else:
+        with pytest.raises(BadEntry, match="about 4,000 tokens"):
+            await pin(archive, wanted, reason="r", stamp=STAMP)
 
 
 async def test_the_view_of_an_object_names_the_branches_of_its_pins_and_a_wider_pin_replaces_them() -> None:

@@ -4,7 +4,7 @@ Protected are operator text, recently used objects, the plan that is being follo
 object that was needed again is protected for longer each time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import nlargest
 
 import attrs
@@ -111,28 +111,29 @@ PINNABLE = 2
 
 _NAMED = 5
 
+Sizing = Callable[[MemoryObject], MemoryObject]
+"""Gives an object the sizes to count, in tokens."""
 
-def find_no_room(memory: Memory, object_id: str, branch: str | None) -> str | None:
+
+def find_no_room(memory: Memory, object_id: str, branch: str | None, size: Sizing) -> str | None:
     """The reason why pinning an object, in a branch or in every one, would leave a compaction too little room; None if
-    there is room, or if the object is pinned there already.
+    there is room, or if the object is pinned there already. Objects count in full, because a restore brings them back,
+    and as ``size`` gives them.
     """
     for name in memory.branches if branch is None else (branch,):
         shown = memory.view_of(name)
         assessed = shown.measure.assessed or memory.last_assessed
         if assessed is None or object_id not in shown.objects:
             continue
-        # In full: a pin protects whatever a restore brings back.
-        wanted = Resident(shown.own(memory.objects[object_id]), Fidelity.FULL)
-        own = wanted.tokens
-        pinned = (each for each, _ in memory.standings(name) if each.is_pinned(assessed.turn))
-        held = [Resident(each, Fidelity.FULL) for each in pinned]
+        wanted = size(shown.own(memory.objects[object_id]))
+        held = [size(each) for each, _ in memory.standings(name) if each.is_pinned(assessed.turn)]
         used, most = sum(each.tokens for each in held), assessed.usable // PINNABLE
-        if not wanted.object.is_pinned(assessed.turn) and used + own > most:
+        if not wanted.is_pinned(assessed.turn) and used + wanted.tokens > most:
             largest = nlargest(_NAMED, held, key=lambda each: each.tokens)
-            holding = ", ".join(f"{MARK}{each.object.id} ({each.tokens:,})" for each in largest)
+            holding = ", ".join(f"{MARK}{each.id} ({each.tokens:,})" for each in largest)
             return (
-                f"{MARK}{object_id} has about {own:,} tokens. In branch {name}, pins may take {most:,} tokens, half of"
-                f" its window; those there take {used:,}{f', the largest: {holding}' if held else ''}."
+                f"{MARK}{object_id} has about {wanted.tokens:,} tokens. In branch {name}, pins may take {most:,}"
+                f" tokens, half of its window; those there take {used:,}{f', the largest: {holding}' if held else ''}."
                 f"{' Unpin others first.' if held else ''}"
             )
     return None

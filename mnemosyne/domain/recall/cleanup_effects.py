@@ -8,7 +8,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Pin, decide_all
 from mnemosyne.domain.objects.events import ObjectEvent
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.protection import Now, find_no_room
+from mnemosyne.domain.objects.protection import Now, Sizing, find_no_room
 from mnemosyne.domain.recall.memory_calls import own, release
 from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, TagSummary
 from mnemosyne.domain.tools.memory_tools import MemoryRelease, RefusedCall
@@ -48,15 +48,15 @@ class Effects:
         )
 
 
-def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: Now, *, at: int) -> Effects:
+def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: Now, *, at: int, size: Sizing) -> Effects:
     """The effects of one directive. For the next one of a reply, the caller applies these events to the memory
-    first.
+    first. ``size`` gives objects the sizes that count for pins.
     """
     match directive:
         case Drop(object_ids):
             return _drop(object_ids, memory, branch, now, at)
         case Anchor(object_ids, why):
-            return _anchor_all(object_ids, why, memory, branch, now, at)
+            return _anchor_all(object_ids, why, memory, branch, now, at, size)
         case TagSummary(object_id):
             each = own(memory, branch, object_id)
             return _ignore(object_id, each.text) if isinstance(each, RefusedCall) else Effects(texts=(directive,))
@@ -77,7 +77,9 @@ def _drop(object_ids: Iterable[str], memory: Memory, branch: str, now: Now, at: 
     )
 
 
-def _anchor_all(object_ids: Iterable[str], why: str, memory: Memory, branch: str, now: Now, at: int) -> Effects:
+def _anchor_all(
+    object_ids: Iterable[str], why: str, memory: Memory, branch: str, now: Now, at: int, size: Sizing
+) -> Effects:
     held = {each.id for each, _ in memory.within_reach(branch) if _is_anchored(each, now.turn)}
     found = Effects()
     for object_id in object_ids:
@@ -88,7 +90,7 @@ def _anchor_all(object_ids: Iterable[str], why: str, memory: Memory, branch: str
             found += _ignore(object_id, "it is pinned already")
         elif len(held | {object_id}) > MOST_ANCHORED:
             found += _ignore(object_id, f"{MOST_ANCHORED} objects are anchored already")
-        elif (full := find_no_room(memory, object_id, branch)) is not None:
+        elif (full := find_no_room(memory, object_id, branch, size)) is not None:
             found += _ignore(object_id, full)
         else:
             held.add(object_id)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from itertools import takewhile
 from typing import assert_never, get_args
 
@@ -14,9 +14,10 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectFa
 from mnemosyne.domain.objects.faults import EvictionTurns, Spent
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.objects.protection import Sizing
 from mnemosyne.domain.session import decision_inputs, ledger, round_events
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.counted_sizes import ESTIMATED, CountedTurns, Scales
+from mnemosyne.domain.session.counted_sizes import ESTIMATED, CountedTurns, Scales, size_object
 from mnemosyne.domain.session.decision_inputs import TakenSettings
 from mnemosyne.domain.session.events import (
     BranchKind,
@@ -244,6 +245,11 @@ class Session:
     def off(self) -> bool:
         """Whether managing was switched off."""
         return self.switched is False
+
+    @property
+    def size(self) -> Sizing:
+        """Gives objects the sizes that people see."""
+        return partial(size_object, scales=self.counted_turns.find_scales())
 
     @property
     def stated_scales(self) -> Scales:

@@ -96,21 +96,29 @@ def test_pins_hold_at_most_half_of_the_window_of_every_branch_that_has_the_objec
         shown, full = memory.view_of(name), attrs.evolve(assessed(9), branch=name, usable=usable)
         memory = memory.with_view(name, attrs.evolve(shown, measure=attrs.evolve(shown.measure, assessed=full)))
     first, second, third = (ObjectPinned(at=1, object=each, reason="r", until_turn=None) for each in OBJECTS_PINNED)
-    assert find_no_room(memory, first.object, None) is None
+    assert find_no_room(memory, first.object, None, estimated) is None
     memory = remembered(first, before=memory)
-    assert str(find_no_room(memory, second.object, None)).startswith(f"#{second.object} has about 4,000 tokens. In bra")
-    assert find_no_room(memory, second.object, BRANCH) is None
+    assert str(find_no_room(memory, second.object, None, estimated)).startswith(
+        f"#{second.object} has about 4,000 tokens. In bra"
+    )
+    assert find_no_room(memory, second.object, BRANCH, estimated) is None
     memory = remembered(attrs.evolve(second, branch=BRANCH), before=memory)
-    assert find_no_room(memory, third.object, BRANCH) == (
+    assert find_no_room(memory, third.object, BRANCH, estimated) == (
         f"#{third.object} has about 4,000 tokens. In branch main, pins may take 10,000 tokens, half of its window;"
         f" those there take 8,000, the largest: #{first.object} (4,000), #{second.object} (4,000). Unpin others first."
     )
-    assert find_no_room(memory, second.object, BRANCH) is None  # renewing a pin takes no more room
+    assert find_no_room(memory, second.object, BRANCH, estimated) is None  # renewing a pin takes no more room
     shown = memory.view_of(BRANCH)
     evicted = memory.with_view(BRANCH, attrs.evolve(shown, fidelity=dict.fromkeys(OBJECTS_PINNED, Fidelity.EVICTED)))
-    assert find_no_room(evicted, third.object, BRANCH) is not None  # a restore would bring it back in full
+    assert find_no_room(evicted, third.object, BRANCH, estimated) is not None  # a restore would bring it back in full
     new = memory.with_view(BRANCH, attrs.evolve(shown, measure=Measure()))
-    assert "may take 5,000 tokens" in str(find_no_room(new, third.object, BRANCH))  # as in the last request of another
+    assert "may take 5,000 tokens" in str(
+        find_no_room(new, third.object, BRANCH, estimated)
+    )  # as in the last request of another
+
+
+def estimated(each: MemoryObject) -> MemoryObject:
+    return each
 
 
 OBJECTS_PINNED = ("abc2345", "def2345", "ghj2345")

@@ -18,7 +18,7 @@ STATE = remembered(created("old2345", 1), created("mid2345", 5), created("new234
 
 
 def found(directive: Directive | Ignored, state: Memory = STATE) -> Effects:
-    return effects(directive, state, BRANCH, NOW, at=1)
+    return effects(directive, state, BRANCH, NOW, at=1, size=lambda each: each)
 
 
 def test_dropped_objects_are_released_unless_protected() -> None:

@@ -20,7 +20,7 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 33_170, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_685, 5_400),
+    "actors": Budget("mnemosyne/actors", 7_695, 5_400),
     "projections": Budget("mnemosyne/projections", 2_165, 2_300),
     "services": Budget("mnemosyne/services", 9_890, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_150, 7_600),

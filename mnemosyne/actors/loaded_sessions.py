@@ -54,13 +54,7 @@ class LoadedSessions:
     async def tell(self, identity: Identity, done: HelperDone) -> bool:
         # The summary of an idle session may come after the session was unloaded.
         ask = self._registry.ask if done.work.task == SUMMARY else self._registry.ask_behind
-        try:
-            recorded = await self._send(ask, identity, done)
-        except VersionConflict:
-            if done.work.task != SUMMARY:
-                raise
-            # Another process appended in the meantime, for example because a person closed the session.
-            recorded = await self._send(ask, identity, done)
+        recorded = await self._send(ask, identity, done)
         if recorded and isinstance(done.effect.context, LearnContext):
             self._learn(identity, done, done.effect.context)
         return recorded

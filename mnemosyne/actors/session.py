@@ -56,6 +56,7 @@ from mnemosyne.actors.session_orders import SessionOrders
 from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.cost import catalogue
+from mnemosyne.domain.history.change_actors import Actor, actor_of
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.prompts import find_remembered, read_prompt
 from mnemosyne.domain.objects import decide as objects
@@ -621,6 +622,7 @@ class SessionActor:
         """Record a helper's work and its effect on objects. A command that decides nothing now has come too late. No
         work on content that was forgotten meanwhile is recorded.
         """
+        await self._take_in_edits()
         if done.generation != self.state.memory.generation:
             return None
         effects, _ = objects.decide_all(done.effect.commands, self.state.memory)
@@ -634,6 +636,18 @@ class SessionActor:
         if self._orders is not None and effects:
             self._orders.note_made(done.effect.commands, ticket)
         return ticket
+
+    async def _take_in_edits(self) -> None:
+        """Apply what a person changed meanwhile, in any process. An append would conflict with it, and what is due when
+        the session is idle or closed would be lost with this actor.
+        """
+        if self._last is not None and not self._last.settled:
+            return
+        await self._stop_if_refused()
+        with suppress(LogUnavailable):
+            new = await self._log.read(self.identity.stream, after=self.state.version)
+            if all(actor_of(each) is Actor.USER for each in new):
+                await self._memory.note_all([each.envelope.event for each in new])
 
     # Appending
 

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import attrs
+import pytest
 import trio
 
 from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
@@ -21,6 +22,7 @@ from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.session.input_events import HelperWorked
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.submitted import hash_prompt
 from mnemosyne.replay.deciding import review
@@ -50,11 +52,15 @@ class Reader:
     price: Price = FREE
     prompts: list[HelperPrompt] = attrs.field(factory=list)
     was_asked_for_facts: trio.Event = attrs.field(factory=trio.Event)
+    held: trio.Event | None = None
+    """Until this happens, it does not answer."""
 
     async def complete(self, prompt: HelperPrompt) -> Completion:
         self.prompts.append(prompt)
         if self.asked("facts"):
             self.was_asked_for_facts.set()
+        if self.held is not None:
+            await self.held.wait()
         quotes = [FACT] if FACT in prompt.user else []
         answers: dict[str, Any] = {
             "facts": {"facts": [{"kind": "fact", "quote": each, "corrects": ""} for each in quotes]},
@@ -151,7 +157,7 @@ async def test_closing_orders_one_summary_with_its_sources_and_reopening_orders_
     reader = Reader()
     async with reading(reader) as stage:
         await submit(stage, "s", PROMPT).work(PROMPT)
-        await until_written(stage, 1)  # a result between closing and the sweep would conflict with the log
+        await until_written(stage, 1)
         archive, stream = MemoryArchive(stage.log), str(await stage.stream())
         for closed in (True, False, True, True):
             await edit(archive, stream, closed=closed, stamp=WriteStamp(1, "w"))
@@ -165,6 +171,24 @@ async def test_closing_orders_one_summary_with_its_sources_and_reopening_orders_
         await submit(stage, "s", PROMPT).work(PROMPT)
         await stage.process.registry._pause_on_close(trio.current_time())
         assert len(await worked_in(stage, "session_summary")) == 1
+
+
+@pytest.mark.parametrize("change", [{"closed": True}, {"title": "The login"}])
+async def test_a_result_after_a_person_s_change_keeps_the_summary_that_is_due(change: dict[str, Any]) -> None:
+    reader = Reader(held=(held := trio.Event()))
+    async with reading(reader) as stage:
+        await submit(stage, "s", PROMPT).work(PROMPT)
+        await reader.was_asked_for_facts.wait()
+        await stage.events_until(TurnAccounted)
+        await edit(MemoryArchive(stage.log), str(await stage.stream()), **change, stamp=WriteStamp(1, "w"))
+        held.set()
+        await until_written(stage, 1)
+        registry, now = stage.process.registry, trio.current_time()
+        await registry._pause_on_close(now)
+        registry._pause_idle(now + QUIET_SECONDS + 1)
+        kinds = {each.kind for each in await until_written(stage, 2)}
+        assert kinds == {EntryKind.FACT, EntryKind.SESSION_SUMMARY}
+        assert len(reader.asked("session_summary")) == 1
 
 
 async def test_an_idle_session_is_summarized_once_for_the_next_one() -> None:

@@ -21,6 +21,8 @@ from mnemosyne.actors.plug_ins import PlugInRunner
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.bounded import Lru
+from mnemosyne.domain.objects.events import TurnAssessed
+from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.pressure import ZONES
 from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.recall.object_search import ObjectIndex
@@ -130,9 +132,28 @@ class SessionRegistry:
 
     def count_zones(self) -> Mapping[str, int]:
         """The loaded sessions by the pressure zone of their last request."""
-        states = filter(None, map(self.state_of, self._awake))
-        assessed = filter(None, (each.memory.last_assessed for each in states))
-        return {**dict.fromkeys(ZONES, 0), **Counter(each.zone for each in assessed)}
+        return {**dict.fromkeys(ZONES, 0), **Counter(assessed.zone for _, assessed in self._list_assessed())}
+
+    def sum_windows(self) -> tuple[Counter[str], Counter[str], Counter[str], int]:
+        """The objects in the last windows of the loaded sessions, their tokens as shown and their tokens in full, each
+        by fidelity; and the usable tokens of these windows.
+        """
+        objects, shown, full, usable = Counter[str](), Counter[str](), Counter[str](), 0
+        for memory, assessed in self._list_assessed():
+            view, usable = memory.view_of(assessed.branch), usable + assessed.usable
+            lower = [(memory.objects[key], view.fidelity[key]) for key in view.objects if key in view.fidelity]
+            for each, fidelity in lower:  # few, while most are in full
+                objects[fidelity.label] += 1
+                shown[fidelity.label] += each.tokens_at(fidelity) or 0
+                full[fidelity.label] += each.tokens
+            whole = sum(memory.objects[key].tokens for key in view.objects) - sum(each.tokens for each, _ in lower)
+            objects["L0"] += len(view.objects) - len(lower)
+            shown["L0"], full["L0"] = shown["L0"] + whole, full["L0"] + whole
+        return objects, shown, full, usable
+
+    def _list_assessed(self) -> Iterator[tuple[Memory, TurnAssessed]]:
+        memories = (state.memory for state in map(self.state_of, self._awake) if state is not None)
+        return ((each, each.last_assessed) for each in memories if each.last_assessed is not None)
 
     def ask(self, identity: Identity, message: Message) -> tuple[SessionActor, Ask[Message, Answer]]:
         """Post a message to a session's actor, which is started if necessary; return both.

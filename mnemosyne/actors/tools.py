@@ -368,6 +368,7 @@ class FromMemory:
         text = memory_results.render_restored(
             restore,
             context.memory,
+            context.branch,
             context.turn,
             content,
             context.spent,
@@ -403,6 +404,7 @@ class FromMemory:
         return memory_results.search_text(
             [MemoryHit(size_object(among[key], context.scales), shown.fidelity_of(key)) for key in best[: call.limit]],
             object_search.count_unindexed(among.values()),
+            len(best),
         )
 
 

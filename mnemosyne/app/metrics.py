@@ -107,6 +107,10 @@ METRICS = (
     Metric("mnemosyne_append_waiting_seconds", "gauge", "Age of the oldest queued append; 0 for none."),
     Metric("mnemosyne_sessions_awake", "gauge", "Sessions in memory."),
     Metric("mnemosyne_sessions_in_zone", "gauge", "Sessions in memory by how full their last window was.", ("zone",)),
+    Metric("mnemosyne_objects", "gauge", "Objects of the last windows of sessions in memory.", ("fidelity",)),
+    Metric("mnemosyne_object_tokens", "gauge", "Estimated tokens of these objects as shown.", ("fidelity",)),
+    Metric("mnemosyne_object_tokens_in_full", "gauge", "Estimated tokens of these objects in full.", ("fidelity",)),
+    Metric("mnemosyne_usable_tokens", "gauge", "Tokens that objects may take in these windows."),
     Metric("mnemosyne_worker_state", "gauge", "1 for the worker's current state.", ("state",)),
     Metric("mnemosyne_worker_restarts_total", "counter", "Restarts of the worker."),
     Metric("mnemosyne_events_behind", "gauge", "Recorded events that some read model lacks."),
@@ -187,6 +191,8 @@ class ServerMetrics:
 
     def _log(self) -> Values:
         tally, waiting = self.tally, self.journal.waiting
+        *by_fidelity, usable = self.registry.sum_windows()
+        names = ("objects", "object_tokens", "object_tokens_in_full")
         return {
             "mnemosyne_appends_total": {("durable",): tally.appends, ("failed",): tally.failed_appends},
             "mnemosyne_appended_events_total": tally.events,
@@ -196,6 +202,11 @@ class ServerMetrics:
             "mnemosyne_append_waiting_seconds": round(waiting.seconds, 1),
             "mnemosyne_sessions_awake": self.registry.awake,
             "mnemosyne_sessions_in_zone": {(zone,): count for zone, count in self.registry.count_zones().items()},
+            **{
+                f"mnemosyne_{name}": {(label,): count for label, count in counts.items()}
+                for name, counts in zip(names, by_fidelity, strict=True)
+            },
+            "mnemosyne_usable_tokens": usable,
         }
 
     async def _worker(self) -> Values:

@@ -9,6 +9,7 @@ import trio
 from mnemosyne.actors import registry
 from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.registry import IDLE_SECONDS, PAUSE_SECONDS, SHORTEST_PAUSE, SWEEP_SECONDS
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import stream_of
 from tests.actors.support import (
@@ -24,6 +25,8 @@ from tests.actors.support import (
     reply,
     turns,
 )
+from tests.domain.remembered import created, degraded, remembered
+from tests.domain.session_events import assessed
 
 
 async def test_idle_session_is_unloaded_and_reloaded_unchanged(
@@ -44,6 +47,15 @@ async def test_idle_session_is_unloaded_and_reloaded_unchanged(
     assert turns(events) == ["main 1", "main 2", "main 3"]
     assert len(of_turns(events)) == 2 + 6
     await rebuilt(log, log)
+
+
+async def test_tokens_of_windows_are_summed_by_fidelity(log: StoppableLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = remembered(*(created(each, 1) for each in ("in", "out")), degraded("out", Fidelity.EVICTED))
+    async with open_process(log) as process:
+        monkeypatch.setattr(process.registry, "_list_assessed", lambda: [(memory, assessed(9))] * 2)
+        objects, shown, full, usable = process.registry.sum_windows()
+    assert (objects, full, usable) == ({"L0": 2, "L4": 2}, {"L0": 2_000, "L4": 2_000}, 200_000)
+    assert shown == {"L0": 2_000, "L4": 0}
 
 
 async def test_paused_sessions_are_unloaded_sooner_above_the_memory_limit(

@@ -105,6 +105,9 @@ async def test_metrics_of_turns_accumulate(tmp_path: Path, dsn: str) -> None:
     zones = {name: count for name, count in second.items() if "sessions_in_zone" in name}
     assert len(zones) == 5
     assert [name for name, count in zones.items() if count == 1] == ['mnemosyne_sessions_in_zone{zone="normal"}']
+    assert second['mnemosyne_objects{fidelity="L0"}'] > 0
+    at_l0 = second['mnemosyne_object_tokens{fidelity="L0"}']
+    assert second['mnemosyne_object_tokens_in_full{fidelity="L0"}'] == at_l0 <= second["mnemosyne_usable_tokens"]
     assert second["mnemosyne_events_behind"] > 0  # the worker of this server sends nothing
     assert second['mnemosyne_worker_state{state="starting"}'] == 1
     assert second['mnemosyne_appends_total{result="failed"}'] == second["mnemosyne_appends_waiting"] == 0

@@ -12,7 +12,7 @@ from hashlib import sha256
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
-from mnemosyne.domain.objects.events import Supersession
+from mnemosyne.domain.objects.events import LinkRelation, Supersession
 from mnemosyne.domain.objects.faults import LIMITS, FaultLimits, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
@@ -84,6 +84,7 @@ def strictly(text: str) -> str:
 def render_restored(
     restore: GrantedRestore,
     memory: Memory,
+    branch: str,
     turn: int,
     content: str,
     spent: Spent,
@@ -91,9 +92,9 @@ def render_restored(
     *,
     attached: Sequence[str] = (),
 ) -> str:
-    """The result of a restore. ``memory`` is the state after it, ``content`` the object's text at the restored
-    fidelity, ``spent`` the use of this ``turn`` including this restore. ``attached`` are the types of the images and
-    documents behind the result. For a single attachment, ``content`` is its description in the object.
+    """The result of a restore. ``memory`` is the state of the ``branch`` after it, ``content`` the object's text at the
+    restored fidelity, ``spent`` the use of this ``turn`` including this restore. ``attached`` are the types of the
+    images and documents behind the result. For a single attachment, ``content`` is its description in the object.
     """
     if restore.part is not None:
         return _render_part(restore, content, attached[0], spent, limits)
@@ -107,8 +108,19 @@ def render_restored(
         _describe_images(attached),
         f"It stays for at least {protected - turn} turns." if protected is not None else "",
         _OUTDATED[each.superseded] if each.superseded else "",
+        _relate(each, memory, branch),
     ]
     return _render_knowledge(lines, [(record_name(each, after), content)])
+
+
+def _relate(each: MemoryObject, memory: Memory, branch: str) -> str:
+    """The sentence about related objects that the branch does not show in full; empty without any."""
+    away = {other.id for other, level in memory.within_reach(branch) if level is not Fidelity.FULL}
+    ids = dict.fromkeys(link.target for link in each.links if link.relation in _NEEDED and link.target in away)
+    return f"It goes back to {_render_ids([*ids])}, which you do not see in full." if ids else ""
+
+
+_NEEDED = (LinkRelation.DEPENDS_ON, LinkRelation.REFERENCES, LinkRelation.CAUSED_BY)
 
 
 def _render_part(restore: GrantedRestore, name: str, attached: str, spent: Spent, limits: FaultLimits) -> str:
@@ -176,12 +188,13 @@ def answer_text(
     return _render_knowledge(lines, data)
 
 
-def search_text(found: Sequence[MemoryHit], unindexed: int) -> str:
-    """The result of a search, best first; ``unindexed`` counts objects outside the index."""
+def search_text(found: Sequence[MemoryHit], unindexed: int, total: int = 0) -> str:
+    """The result of a search, best first, of ``total`` results; ``unindexed`` counts objects outside the index."""
     if not found:
         return f"No object has to do with these words. {describe_unindexed(unindexed)}".rstrip()
+    count = f"{len(found)} of " if len(found) < total else ""
     lines = [
-        f"{render_count(len(found), 'object')}, best first. Nothing changed."
+        f"{count}{render_count(max(total, len(found)), 'object')}, best first. Nothing changed."
         f" {QUERY} asks about one, {RESTORE} shows it.",
         describe_unindexed(unindexed),
     ]

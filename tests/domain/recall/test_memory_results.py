@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted, Supersession
+from mnemosyne.domain.objects.events import FaultKind, Link, LinkRelation, ObjectFaulted, Supersession
 from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
@@ -32,7 +32,7 @@ AFTER = Spent(1, 1_000)
 def restored(content: str) -> str:
     found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
-    return render_restored(found, after(found), 20, content, AFTER)
+    return render_restored(found, after(found), BRANCH, 20, content, AFTER)
 
 
 def after(found: GrantedRestore, state: Memory = STUBBED) -> Memory:
@@ -63,7 +63,18 @@ def test_outdated_object_is_labeled() -> None:
     state = remembered(created("new2345", 9), superseded("abc2345", Supersession.EDITED, "new2345"), before=STUBBED)
     found = restore(state, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
-    assert "the file was changed later" in render_restored(found, after(found, state), 20, "x", AFTER)
+    assert "the file was changed later" in render_restored(found, after(found, state), BRANCH, 20, "x", AFTER)
+
+
+def test_restore_names_what_it_goes_back_to_unless_that_is_shown_in_full() -> None:
+    links = tuple(Link(LinkRelation.DEPENDS_ON, each) for each in ("abc2345", "def2345", "abc2345"))
+    state = remembered(created("def2345", 3), created("new2345", 9, links=links), before=STUBBED)
+    state = remembered(degraded("new2345", Fidelity.EVICTED), before=state)
+    found = restore(state, BRANCH, MemoryRestore("new2345", Fidelity.FULL, "r"), Spent())
+    assert isinstance(found, GrantedRestore)
+    told = render_restored(found, after(found, state), BRANCH, 20, "x", AFTER)
+    assert "It goes back to #abc2345, which you do not see in full." in told
+    assert "It goes back" not in restored("x")
 
 
 TWO = remembered(created("def2345", 9, kind=ObjectKind.CONVERSATION_PHASE), before=STUBBED)
@@ -110,7 +121,8 @@ def test_answer_without_passages_says_not_in_memory() -> None:
 
 def test_search_result_lists_ids_sizes_and_fidelities_without_content() -> None:
     each = STUBBED.objects["abc2345"]
-    told = search_text([MemoryHit(each, Fidelity.STUB)], 1)
+    told = search_text([MemoryHit(each, Fidelity.STUB)], 1, total=12)
+    assert told.startswith("1 of 12 objects, best first.")
     assert "#abc2345 L3, file_context, turn 1, 1,000 tokens in full" in told
     assert each.stub in told
     assert "1 object is not indexed" in told
@@ -193,7 +205,7 @@ def test_attachments_count_towards_the_size() -> None:
     found = found.within(Spent(), LIMITS, [AttachedSize("image", 1_000)] * 2 + [AttachedSize("document", 1_000)])
     assert isinstance(found, GrantedRestore)
     types = ("image", "image", "document")
-    told = render_restored(found, after(found), 20, "x", Spent(1, found.tokens), attached=types)
+    told = render_restored(found, after(found), BRANCH, 20, "x", Spent(1, found.tokens), attached=types)
     assert "about 4,000 tokens" in told
     assert "Its 2 images and 1 document, as they were, are behind this text" in told
 
@@ -227,7 +239,7 @@ def test_single_attachment_is_restored_and_its_object_keeps_its_fidelity() -> No
     (fault,) = found.events(STUBBED, at=1, branch=BRANCH, turn=20, left=9, latency=0)
     assert isinstance(fault, ObjectFaulted)
     assert (fault.object, fault.kind, fault.tokens) == ("abc2345", FaultKind.EXPLICIT, 3_000)
-    told = render_restored(found, STUBBED, 20, "[document pdf]", Spent(1, 3_000), attached=["document"])
+    told = render_restored(found, STUBBED, BRANCH, 20, "[document pdf]", Spent(1, 3_000), attached=["document"])
     assert told.startswith("#abc2345.2 is behind this text")
     assert "#abc2345 stays at L3" in told
     assert ": #abc2345.2 document of a " in told

@@ -236,6 +236,11 @@ async def test_persistent_objects_match_the_folded_events(dsn: str, log: str) ->
             "select *, extract(epoch from valid_until) * 1000000 as until,"
             " extract(epoch from last_reinforced) * 1000000 as reinforced from persistent_objects",
         )
+        linked = await rows(world, "select source_id, relationship, target_id from memory_links")
+    living = {entry.id: entry for entry in known if entry.ended is None and entry.valid_until is None}
+    links = {(each.id, *link) for each in living.values() for link in each.links if link[1] in living}
+    assert {tuple(each.values()) for each in linked} == links
+    assert len(links) == (log == "known"), links
     assert len(found) == len(known) > 0
     by_id = {each["id"]: each for each in found}
     for entry in known:

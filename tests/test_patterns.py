@@ -91,15 +91,13 @@ def written(tree: ast.Module) -> Iterator[tuple[Compiled, bool]]:
 def patterns_of(name: str) -> dict[str, tuple[Compiled, bool]]:
     """Every pattern of a module by its place, and whether it is anchored."""
     module: Any = importlib.import_module(name)
-    tree = ast.parse(Path(module.__file__).read_text())
-    anchored = anchored_names(tree)
+    source = Path(module.__file__).read_text()
+    tree = ast.parse(source)
     own = {target.id for node in tree.body for target in _targets(node) if isinstance(target, ast.Name)}
-    here = [
-        (name, pattern, of_way or name in anchored)
-        for name in own
-        for pattern, of_way in reached(vars(module).get(name))
-    ]
-    here += [("re", *each) for each in written(tree)]
+    found = [(name, *each) for name in own for each in reached(vars(module).get(name))]
+    anchored = anchored_names(tree) if found else set()
+    here = [(name, pattern, of_way or name in anchored) for name, pattern, of_way in found]
+    here += [("re", *each) for each in (written(tree) if "re." in source else ())]
     return {f"{name} {bare(pattern)[:40]}": (pattern, is_anchored) for name, pattern, is_anchored in here}
 
 

@@ -29,7 +29,7 @@ from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.input_events import SettingsTaken
-from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.session.round_events import Mode, RoundBegan, RoundFinished
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.request_settings import WINDOW_HEADER
 from mnemosyne.domain.window.situation import find_limit
@@ -284,26 +284,6 @@ async def test_fallback_keeps_thinking_that_the_provider_requires(autojump_clock
         raw = dumps({"model": "claude-sonnet-4-5", "tools": [{"name": "n"}], "messages": history, **thinking})
         assert (await managed(process, raw).prepare()).body is None
         log.away = False
-
-
-async def test_overflowing_conversation_is_rewritten_and_continues() -> None:
-    log = StoppableLog()
-    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "Read all files."}]}]
-    async with open_process(log, window=9_000) as process:
-        for number in range(12):
-            call = {"type": "tool_use", "id": f"t{number}", "name": "Read", "input": {"file_path": f"/{number}.py"}}
-            raw = dumps({"model": "claude-opus-5-5", "tools": [{"name": "Read"}], "messages": messages})
-            turn = managed(process, raw)
-            assert (await turn.prepare()).body is not None
-            await turn.note_begun()
-            said = replied(call, stop_reason="tool_use")
-            await turn.note_ended(OK, said, said, ())
-            lines = "".join(f"value_{line} = {number}\n" for line in range(250))
-            result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": lines}
-            messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-            await trio.testing.wait_all_tasks_blocked()
-    assert [event.reason for event in await events_of(log) if isinstance(event, EpochBegan)]
-    await assert_rebuilt(log)
 
 
 def managed(process: Process, raw: bytes | None = None) -> Turn:

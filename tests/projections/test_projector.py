@@ -52,17 +52,6 @@ async def test_the_tables_do_not_depend_on_the_portions_in_which_the_log_is_read
     assert await world.dump() == live
 
 
-async def test_a_running_projector_follows_the_journal(world: World) -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(world.keeping().run, world.journal.committed)
-        await talk(world)
-        await world.reached(36)
-        await world.say(7, "one more")
-        await world.reached(37)
-        nursery.cancel_scope.cancel()
-    assert await world.dump() == await rebuilt_dump(world.log, SAMPLE)
-
-
 # Exactly once
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.harness import Group, Part, Row, Server, single
 from benchmarks.likelihood import announcements
-from benchmarks.likelihood.contexts import ANSWERED, CUT, EVICTED, FULL, GRADED, MASKED, NATIVE, STUB, SUMMARY
+from benchmarks.likelihood.contexts import ANSWERED, CUT, EVICTED, FULL, GRADED, MASKED, NATIVE, RECALLED, STUB, SUMMARY
 from benchmarks.likelihood.judging import judge, list_recordings, read_announcements, read_cases
 from benchmarks.likelihood.model import ArrayEngine, Engine, Tokenizer, Weights, open_model
 from benchmarks.likelihood.statistics import (
@@ -40,6 +40,7 @@ LABELS: Mapping[str, str] = {
     GRADED: "ours, graded: L1",
     STUB: "ours, graded: one-line stub",
     ANSWERED: "ours, thrifty, and one answer",
+    RECALLED: "ours, graded: one-line stub, and one answer",
     MASKED: "masking: the last 5 results stay",
     NATIVE: "native clearing: the last 3 results stay",
     CUT: "token-level cutting of the object to 30 %",
@@ -115,6 +116,8 @@ def _targets(results: Sequence[Result]) -> Iterator[Row]:
     yield from _row("graded", "not needed", others, mean_added(GRADED, FULL), UNNEEDED)
     for variant, among in (("needed", needing), ("needed tokens", of_needed(needing))):
         yield from _row("one answer ÷ thrifty", variant, among, ratio(ANSWERED, EVICTED, FULL), LOST, "")
+        there = [each for each in among if RECALLED in each.losses]
+        yield from _row("stub and answer ÷ thrifty", variant, there, ratio(RECALLED, EVICTED, FULL), LOST, "")
 
 
 def _row(

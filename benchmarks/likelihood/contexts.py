@@ -35,8 +35,9 @@ from tests.domain.remembered import created, remembered
 Message = dict[str, Any]
 
 FULL, EVICTED, GRADED, STUB, ANSWERED = "full", "thrifty", "graded", "stub", "answer"
+RECALLED = "stub answer"
 MASKED, NATIVE, CUT, SUMMARY = "masking", "clearing", "cutting", "summary"
-WAYS = (FULL, EVICTED, GRADED, STUB, ANSWERED, MASKED, NATIVE, CUT, SUMMARY)
+WAYS = (FULL, EVICTED, GRADED, STUB, ANSWERED, RECALLED, MASKED, NATIVE, CUT, SUMMARY)
 
 MASK = "Old environment output: ({} lines omitted)"
 """What SWE-agent writes instead of an old result."""
@@ -263,6 +264,7 @@ class _Chooser:
             GRADED: ours(Fidelity.DETAILED),
             STUB: ours(Fidelity.STUB),
             ANSWERED: [*ours(Fidelity.EVICTED), *_ask(item, last_words)],
+            RECALLED: [*ours(Fidelity.STUB), *_ask(item, last_words)],
             MASKED: _clear(between, len(head) + 1, KEPT_MASKED, lambda text: MASK.format(len(text.splitlines()))),
             NATIVE: _clear(between, len(head) + 1, KEPT_NATIVE, lambda _: CLEARED),
         }

@@ -15,6 +15,7 @@ from benchmarks.likelihood.contexts import (
     GRADED,
     MASKED,
     NATIVE,
+    RECALLED,
     STUB,
     SUMMARY,
     WAYS,
@@ -32,7 +33,7 @@ KEPT_TOKENS = 0.3
 """The share of an object's tokens that token-level cutting keeps: as much as an L1."""
 
 
-SHARING = ((FULL, GRADED, STUB, MASKED, NATIVE), (EVICTED, ANSWERED), (SUMMARY,))
+SHARING = ((FULL, GRADED, STUB, RECALLED, MASKED, NATIVE), (EVICTED, ANSWERED), (SUMMARY,))
 """The ways whose contexts begin alike."""
 
 

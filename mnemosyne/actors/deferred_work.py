@@ -111,9 +111,14 @@ class DeferredWork:
         self._reads = {version: read for version, read in self._reads.items() if version in needed}
 
     def _list_ended(self) -> list[tuple[Address, OpenAttempt]]:
-        """The exchanges that have ended, by the time of their end."""
-        exchanges = (each for branch in self._state.branches.values() for each in branch.exchanges.items())
-        ended = [(each.ended.at, address, each) for address, each in exchanges if each.ended is not None]
+        """The exchanges that have ended, each branch's by turn, and otherwise by the time of their end."""
+        ended: list[tuple[int, Address, OpenAttempt]] = []
+        for branch in self._state.branches.values():
+            latest = 0
+            for address, each in sorted(branch.exchanges.items(), key=lambda found: found[0]):
+                if each.ended is not None:
+                    latest = max(latest, each.ended.at)
+                    ended.append((latest, address, each))
         return [(address, each) for _, address, each in sorted(ended, key=lambda found: found[:2])]
 
     async def _try_once(self, work: Hashable, do: Callable[[], Awaitable[bool]]) -> bool:

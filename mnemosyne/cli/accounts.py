@@ -322,7 +322,7 @@ _SPANS = {"5h": "Subscription, five hours", "7d": "Subscription, seven days"}
 def account_of(event: TurnAccounted) -> Sequence[str]:
     """Sentences about the tokens and the cost of one turn."""
     basis = (
-        "estimated from the rules of the provider's cache, because the provider reported no complete or plausible usage"
+        "estimated from the rules of the provider's cache, because the provider reported no complete usage"
         if event.assumed
         else "as billed"
     )

@@ -7,11 +7,12 @@ Token counts are stored; ``services/savings.py`` converts them to money at each 
 from collections.abc import Sequence
 from typing import cast
 
+from mnemosyne.domain.cost.tokens import CREDIBLE
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
-from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type, row_of
+from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type, row_of, text
 from mnemosyne.projections.usage import TERMS, fold_terms, size_class
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
@@ -25,6 +26,7 @@ TURNS = Table(
         "began": Type.INTEGER,
         "mode": Type.TEXT,
         "model": Type.TEXT,
+        "replied": Type.TEXT,  # the model
         "rounds": Type.INTEGER,
         "epoch": Type.INTEGER,
         "assumed": Type.BOOLEAN,
@@ -51,7 +53,9 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
         case TurnAccounted():
             return (Merge("turns", (stream, event.branch, event.turn, event.attempt), _turn(event, recorded.version)),)
         case TurnFinished() | TurnInterrupted():
-            return (Merge("turns", (stream, event.branch, event.turn, event.attempt), fold_terms(event.usage)),)
+            replied = event.model if isinstance(event, TurnFinished) else None
+            columns = {"replied": text(replied), **fold_terms(event.usage)}
+            return (Merge("turns", (stream, event.branch, event.turn, event.attempt), columns),)
         case EpochBegan():
             began = row_of(event, "turn", "reason", "price", "payback")
             return (Merge("epochs", (stream, event.branch, event.epoch), began),)
@@ -73,7 +77,8 @@ def _prompt(side: str) -> str:
 
 _COLUMNS = [f"{side}_{part}" for side in _SIDES for part in _PARTS]
 _PROMPT = "coalesce(nullif(counted, 0), estimated)"
-_TERMS = "service_tier, inference_geo, speed"
+_FAR = f"{_prompt('actual')} not between estimated * rounds / {CREDIBLE} and estimated * rounds * {CREDIBLE}"
+_TERMS = "replied, service_tier, inference_geo, speed"
 _SUMS = ",\n    ".join(f"sum({column})::bigint as {column}" for column in _COLUMNS)
 
 
@@ -81,13 +86,14 @@ def _sum_turns(which: str) -> str:
     return f"""select stream, mode, model, {size_class(_PROMPT)} as size,
     {size_class(_prompt("shadow"))} as shadow_size, {_TERMS}, count(*) as turns,
     coalesce(sum(web_searches), 0)::bigint as web_searches,
-    count(*) filter (where assumed) as assumed, count(*) filter (where compacted) as compacted,
+    count(*) filter (where assumed) as assumed, count(*) filter (where {_FAR}) as far,
+    count(*) filter (where compacted) as compacted,
     bool_or(deviates) as deviates,
     {_SUMS}
 from mnemosyne.savings_turns
 where {which}
-group by 1, 2, 3, 4, 5, 6, 7, 8
-order by min(began), 1, 2, 3, 4, 5, 6, 7, 8"""
+group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+order by min(began), 1, 2, 3, 4, 5, 6, 7, 8, 9"""
 
 
 SAVED = Query(
@@ -105,7 +111,7 @@ SAVED_BY_TURN = Query(
     f"""select branch, turn, attempt, version, began, epoch, rounds, estimated, counted, mode, model,
     {size_class(_PROMPT)} as size, {size_class(_prompt("shadow"))} as shadow_size,
     {_TERMS}, coalesce(web_searches, 0) as web_searches,
-    1 as turns, assumed::int as assumed, compacted::int as compacted, deviates,
+    1 as turns, assumed::int as assumed, ({_FAR})::int as far, compacted::int as compacted, deviates,
     {", ".join(_COLUMNS)}
 from mnemosyne.savings_turns
 where stream = %(stream)s and began is not null
@@ -120,7 +126,7 @@ order by branch, epoch""",
 
 SAVINGS = Projection(
     name="savings",
-    version=4,
+    version=5,
     tables=(TURNS, EPOCHS),
     changes=changes,
     queries=(SAVED, SAVED_OF, SAVED_BY_TURN, EPOCHS_OF),

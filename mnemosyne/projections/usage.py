@@ -35,7 +35,7 @@ TERMS = {
     "speed": Type.TEXT,
     "web_searches": Type.INTEGER,
 }
-"""The columns of ``prices.Terms``: the terms on which a price depends, apart from model and tokens."""
+"""The columns of ``prices.Terms``: the terms on which a price depends, apart from models and tokens."""
 
 TURNS = Table(
     "turns",
@@ -144,43 +144,47 @@ def size_class(prompt: str) -> str:
 _COUNTED = "input_tokens is not null and (round > 0 or in_rounds is null)"
 """The billed tokens: the rounds of a managed attempt, and not the usage that its client was shown."""
 
+_REPLIES = """mnemosyne.usage_turns left join (
+    select stream, branch, turn, attempt, asked_model as asked from mnemosyne.usage_turns where round = 0
+) began using (stream, branch, turn, attempt)"""
+
 USED = Query(
     "used",
-    f"""select stream, branch, coalesce(model, asked_model) as model, at / 900000000 * 900000000 as quarter,
+    f"""select stream, branch, asked as model, model as replied, at / 900000000 * 900000000 as quarter,
     {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, count(*) as replies,
     coalesce(sum(web_searches), 0)::bigint as web_searches,
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
-from mnemosyne.usage_turns
+from {_REPLIES}
 where {_COUNTED}
-group by 1, 2, 3, 4, 5, 6, 7, 8
-order by min(at), 1, 2, 3, 4, 5, 6, 7, 8""",
+group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+order by min(at), 1, 2, 3, 4, 5, 6, 7, 8, 9""",
 )
 
 USED_BY_TURN = Query(
     "used_by_turn",
-    f"""select branch, turn, attempt, coalesce(model, asked_model) as model, {size_class(PROMPT_TOKENS)} as size,
+    f"""select branch, turn, attempt, asked as model, model as replied, {size_class(PROMPT_TOKENS)} as size,
     service_tier, inference_geo, speed, 1 as replies, coalesce(web_searches, 0) as web_searches,
     input_tokens as input, output_tokens as output,
     cache_read_tokens as read, cache_write_5m_tokens as write_5m, cache_write_1h_tokens as write_1h
-from mnemosyne.usage_turns
+from {_REPLIES}
 where stream = %(stream)s and {_COUNTED}
 order by at, branch, turn, attempt""",
 )
 
 BILLED = Query(
     "billed",
-    f"""select stream = %(stream)s as own, at >= %(since)s as today, coalesce(model, asked_model) as model,
+    f"""select stream = %(stream)s as own, at >= %(since)s as today, asked as model, model as replied,
     {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, count(*) as replies,
     coalesce(sum(web_searches), 0)::bigint as web_searches,
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
-from mnemosyne.usage_turns
+from {_REPLIES}
 where {_COUNTED} and (stream = %(stream)s or at >= %(since)s) and stream in (
     select stream from mnemosyne.timeline_sessions
     where stream = %(stream)s or (tenant = %(tenant)s and last_active_at >= %(since)s)
 )
-group by 1, 2, 3, 4, 5, 6, 7""",
+group by 1, 2, 3, 4, 5, 6, 7, 8""",
 )
 
 LONGEST_WINDOW = 8 * 24 * 3600 * 1_000_000

@@ -27,7 +27,7 @@ from mnemosyne.domain.cost.cache_misses import (
     holds_last_message,
 )
 from mnemosyne.domain.cost.catalogue import cost, find_tariff_name, model_of, tariff_of
-from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of, window_of
+from mnemosyne.domain.cost.prices import Terms, Tokens, window_of
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheRules, rules_of
 from mnemosyne.domain.cost.prompt_changes import Change, ChangedPart
 from mnemosyne.domain.cost.prompt_layout import lay_out
@@ -57,6 +57,7 @@ from mnemosyne.figures import count_text, dollars, dollars_text, printable
 from mnemosyne.services import contexts
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.unstructuring import members
+from mnemosyne.services.usage import terms_of_end
 
 STARTS = frozenset({MissCause.START, MissCause.COMPACTION})
 """Causes that begin a new prompt: its tokens were never in the cache, and nothing was missed."""
@@ -191,7 +192,7 @@ def list_requests(events: Sequence[Recorded[Event]], history: History) -> Iterat
             attempt=attempt,
             opened=history.line(began.branch).opened,
             usage=usage if usage is not None and usage.prompt else None,
-            terms=terms_of(ended.usage) if ended is not None else Terms(),
+            terms=terms_of_end(ended) if ended is not None else Terms(),
             answered=None if first_byte is None else began.at + first_byte,
             speaker=speakers.get(began.branch),
             cache=accounts.wire,

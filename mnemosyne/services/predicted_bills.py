@@ -80,7 +80,7 @@ def predict_bill(rows: Iterable[Row]) -> PredictedBill:
             left_out += 1
         else:
             pairs.append(amounts)
-        if row["counted"]:
+        if row["counted"] and not row["far"]:
             known = last.get(row["branch"], _Counted(None, 0, 0))
             last[row["branch"]] = known.follow(row)
             of_model[row["model"]] = _Counted(row["model"], row["counted"], row["estimated"])
@@ -97,7 +97,7 @@ def predict_bill(rows: Iterable[Row]) -> PredictedBill:
 def _predict(row: Row, last: _Counted | None) -> tuple[int, int] | None:
     """The predicted and the actual cost of a turn, in nanodollars; None if it is left out."""
     billed = balance_of(row)
-    if last is None or row["rounds"] != 1 or row["assumed"] or not row["counted"] or billed.unpriced:
+    if last is None or row["rounds"] != 1 or row["assumed"] or row["far"] or not row["counted"] or billed.unpriced:
         return None
     expected = Tokens(**{kind: row[f"expected_{kind}"] for kind in ("input", "read", "write_5m", "write_1h")})
     predicted = _scale(expected, _predict_size(row, last))

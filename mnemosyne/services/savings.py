@@ -12,7 +12,7 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.cost.catalogue import cost, cost_without_us
+from mnemosyne.domain.cost.catalogue import cost, cost_without_us, find_billed
 from mnemosyne.domain.cost.prices import Terms, Tokens, size_class
 from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
@@ -30,7 +30,8 @@ _SIDES = ("shadow", "expected", "actual")
 class Balance:
     """The actual and simulated usage of some turns, and the cost of ``helpers`` for them, which ``nanodollars``
     includes. ``managed`` counts turns in which other bytes than the client's own
-    were sent, ``assumed`` those whose usage the provider did not report, ``compacted`` those at which the client would
+    were sent, ``assumed`` those whose usage the provider did not report, ``far`` those whose counts are not credible,
+    ``compacted`` those at which the client would
     have compacted. ``billed``, ``unmanaged`` and ``expected`` (by the cache's rules) are tokens of plain input; the
     nanodollars omit the ``unpriced`` turns, whose models (and terms) are ``unknown``.
     """
@@ -38,6 +39,7 @@ class Balance:
     turns: int = 0
     managed: int = 0
     assumed: int = 0
+    far: int = 0
     compacted: int = 0
     unpriced: int = 0
     unknown: frozenset[str] = frozenset()
@@ -150,7 +152,7 @@ def balances_of(turns: Sequence[Row], helpers: Iterable[Row]) -> list[Balance]:
 
 def balance_of_turn(event: TurnAccounted, terms: Terms) -> Balance:
     flags = {name: int(getattr(event, name)) for name in ("assumed", "compacted")}
-    row = {"mode": event.mode.value, "model": event.model, "turns": 1, "deviates": event.deviates, **flags}
+    row = {"mode": event.mode.value, "model": event.model, "turns": 1, "far": 0, "deviates": event.deviates, **flags}
     sizes = size_class(event.counted or event.estimated), size_class(event.shadow.prompt)
     return _weigh(row, event.shadow, event.expected, event.actual, sizes=sizes, terms=terms)
 
@@ -162,6 +164,7 @@ def _weigh(
     model, managed = row["model"], row["mode"] != Mode.OBSERVE.value
     size, size_unmanaged = sizes if managed else (sizes[0], sizes[0])
     unmanaged = shadow if managed else actual
+    billed = find_billed(model, terms)
     amount = cost(actual, model, prompt=size, terms=terms)
     baseline = shadow if managed else None
     amount_unmanaged = cost_without_us(actual, model, baseline=baseline, prompt=size_unmanaged, terms=terms)
@@ -169,15 +172,16 @@ def _weigh(
         turns=row["turns"],
         managed=row["turns"] if managed else 0,
         assumed=row["assumed"],
+        far=row["far"],
         compacted=row["compacted"],
         unpriced=row["turns"] if amount is None else 0,
         unknown=frozenset({name_missing_price(model, terms)}) if amount is None else frozenset(),
         deviates=row["deviates"],
         actual=actual,
         shadow=unmanaged,
-        billed=equivalents(actual, model, prompt=size),
-        unmanaged=equivalents(unmanaged, model, prompt=size_unmanaged),
-        expected=equivalents(expected, model, prompt=size),
+        billed=equivalents(actual, billed, prompt=size),
+        unmanaged=equivalents(unmanaged, billed, prompt=size_unmanaged),
+        expected=equivalents(expected, billed, prompt=size),
         nanodollars=amount or 0,
         nanodollars_unmanaged=amount_unmanaged or 0,
     )
@@ -271,7 +275,10 @@ def list_caveats(balance: Balance) -> list[str]:
         caveats.append(f"It would have compacted {times}; the size afterwards is assumed, from recorded sessions.")
     if balance.assumed:
         turns = plural(balance.assumed, "turn")
-        caveats.append(f"For {turns} the provider reported no complete or plausible usage, so it is assumed, too.")
+        caveats.append(f"For {turns} the provider reported no complete usage, so it is assumed, too.")
+    if balance.far:
+        turns = plural(balance.far, "turn")
+        caveats.append(f"The provider's counts of {turns} are not credible: billed, and the same without Mnemosyne.")
     if balance.unpriced:
         turns, names = plural(balance.unpriced, "turn"), ", ".join(map(printable, sorted(balance.unknown)))
         caveats.append(f"{turns} without a known price ({names}): counted but not priced.")

@@ -6,7 +6,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.bounded import Lru
-from mnemosyne.domain.cost.prices import Terms, terms_of
+from mnemosyne.domain.cost.prices import Terms
 from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append
@@ -15,6 +15,7 @@ from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, Hel
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.errors import LogFailed
 from mnemosyne.services.savings import Balance, balance_of_turn
+from mnemosyne.services.usage import terms_of_end
 
 MOST_MODELS = 50
 """Maximum number of models counted separately: their names come from outside, and a monitor keeps each for long."""
@@ -63,7 +64,7 @@ class RecordTally:
 
     def _note_event(self, stream: UUID, event: object) -> None:
         if isinstance(event, TurnFinished | TurnInterrupted):
-            self._terms.put((stream, event.branch, event.turn, event.attempt), terms_of(event.usage))
+            self._terms.put((stream, event.branch, event.turn, event.attempt), terms_of_end(event))
         match event:
             case TurnFinished():
                 self.turns["finished" if event.status < 400 else "refused"] += 1

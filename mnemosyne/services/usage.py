@@ -8,8 +8,10 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.cost.catalogue import cost, price_of
-from mnemosyne.domain.cost.prices import Terms, Tokens
+from mnemosyne.domain.cost.catalogue import cost, find_billed, price_of
+from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of
+from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.figures import dollars_text, plural, printable
 from mnemosyne.services.quota import QuotaWindow, add_up_shares, ask_limits, shares_of, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, names_in
@@ -150,7 +152,7 @@ async def read_usage(
         "session": lambda row: row["stream"],
         "day": day,
         "project": lambda row: (projects or {}).get(row["stream"]),
-        "model": lambda row: row.get("model", HELPER),
+        "model": lambda row: HELPER if "helpers" in row else row["replied"] or row["model"],
         "client": lambda row: clients.get(row["stream"]),
         "agent": lambda row: (agents or {}).get((row["stream"], row["branch"])) if "branch" in row else HELPER,
     }
@@ -179,15 +181,20 @@ def consumption_of(row: Mapping[str, Any]) -> Consumption:
 
 def name_missing_price(model: str | None, terms: Terms) -> str:
     """A model without a known price, with its terms if it has a price on others."""
-    if price_of(model) is None:
-        return model or "(none named)"
-    return f"{model} ({', '.join(filter(None, (terms.speed, terms.tier, terms.geo)))})"
+    if price_of(find_billed(model, terms)) is None:
+        return terms.model or model or "(none named)"
+    return f"{find_billed(model, terms)} ({', '.join(filter(None, (terms.speed, terms.tier, terms.geo)))})"
+
+
+def terms_of_end(ended: TurnFinished | TurnInterrupted | RoundFinished) -> Terms:
+    """The terms on which a reply is billed; the event of an interrupted one does not name its model."""
+    return terms_of(ended.usage, None if isinstance(ended, TurnInterrupted) else ended.model)
 
 
 def terms_in(row: Mapping[str, Any]) -> Terms:
     """The terms in a row of a read model."""
     tier, geo, speed = row["service_tier"], row["inference_geo"], row["speed"]
-    return Terms(tier=tier, geo=geo, speed=speed, searches=row["web_searches"])
+    return Terms(model=row["replied"], tier=tier, geo=geo, speed=speed, searches=row["web_searches"])
 
 
 def add_up(

@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from mnemosyne.domain.cost.prices import Terms, terms_of, window_of
+from mnemosyne.domain.cost.prices import Terms, window_of
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted
 from mnemosyne.domain.ports import EventLog, Recorded
 from mnemosyne.domain.session.events import TurnFinished
@@ -15,6 +15,7 @@ from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.figures import count_text
 from mnemosyne.services.savings import Balance, balance_of_turn
+from mnemosyne.services.usage import terms_of_end
 
 PAGE = 100
 WAIT_SECONDS = 10.0
@@ -79,7 +80,7 @@ class Witness:
                     tokens = window_of(finished.usage)
                     self.turn, self.windows[finished.turn] = finished.turn, tokens.prompt if tokens is not None else 0
                     self.facts["window"] = self.windows[finished.turn]
-                    self._terms[finished.turn] = terms_of(finished.usage)
+                    self._terms[finished.turn] = terms_of_end(finished)
                 case TurnAccounted() as accounted:
                     self.balance += balance_of_turn(accounted, self._terms.get(accounted.turn, Terms()))
                 case ObjectCreated() as made:

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Terms, terms_of
+from mnemosyne.domain.cost.prices import Terms
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History, history_of
 from mnemosyne.domain.ports import Recorded
@@ -17,6 +17,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.services.export_format import ExportCodec, Reader
 from mnemosyne.services.savings import Balance, balance_of_turn
+from mnemosyne.services.usage import terms_of_end
 from mnemosyne.times import utc
 
 _CONVERSATIONS = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT, BranchKind.SUCCESSOR})
@@ -47,7 +48,7 @@ def _balances(events: Iterable[Recorded[Any]]) -> Mapping[str, Balance]:
     for recorded in events:
         match recorded.envelope.event:
             case TurnFinished() | TurnInterrupted() as ended:
-                terms[ended.branch, ended.turn, ended.attempt] = terms_of(ended.usage)
+                terms[ended.branch, ended.turn, ended.attempt] = terms_of_end(ended)
             case TurnAccounted() as turn:
                 balance = balance_of_turn(turn, terms.get((turn.branch, turn.turn, turn.attempt), Terms()))
                 balances[turn.branch] = balances.get(turn.branch, Balance()) + balance

@@ -31,7 +31,7 @@ from tests.domain.session_events import accounted
         ),
         (accounted(1, 300, 100), "it cost 250 tokens more, at the price of uncached input."),
         (accounted(1, 100, 300, Mode.OBSERVE), "nothing was saved or lost."),
-        (accounted(1, 100, 300, assumed=True), "because the provider reported no complete or plausible usage."),
+        (accounted(1, 100, 300, assumed=True), "because the provider reported no complete usage."),
         (accounted(1, 100, 300, rounds=3), "in 3 rounds, as billed."),
         (accounted(1, 100, 300, compacted=True), "the client would have compacted its history here."),
         (accounted(1, 100, 300, deviates=True), "billed considerably more"),
@@ -144,7 +144,7 @@ def test_savings_are_the_difference_to_the_unmanaged_session_with_the_assumption
     assert "a session\N{REPLACEMENT CHARACTER}" in lines[1]
     assert lines[1].endswith("$0.44         $0.97  $0.53 (55 %) saved")
     assert "It would have compacted 1 time; the size afterwards is assumed, from recorded sessions." in lines
-    assert "For 1 turn the provider reported no complete or plausible usage, so it is assumed, too." in lines
+    assert "For 1 turn the provider reported no complete usage, so it is assumed, too." in lines
 
 
 @pytest.mark.usefixtures("managed")

@@ -3,6 +3,7 @@ messages only, one every 15 seconds.
 """
 
 import itertools
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.reply_rounds import LONGEST_SILENCE, MOST_PAUSED, PAUSES, QUIET_SECONDS
 from mnemosyne.http.sse import FrameReader
 from tests.actors.support import StoppableLog, open_process
+from tests.http.evicting import DECIDED, RECALL, indexed_stage, read_and_evict
 from tests.http.managing import (
     Client,
     Json,
@@ -27,12 +29,14 @@ from tests.http.managing import (
     open_talk,
     recall,
     release_call,
+    script,
     text,
     think,
 )
 from tests.http.playback import open_playback
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import RawReply, connect
+from tests.http.test_epochs import TOOLS
 from tests.profiles import rarely
 from tests.waiting import until
 
@@ -275,3 +279,14 @@ async def test_proxy_adds_no_pings_for_a_dead_provider(loopback_clock: MockClock
     timed = await listen(ASKS, silent(HERE, at=1, seconds=3600))
     assert len(timed.pings) == LONGEST_SILENCE // QUIET_SECONDS - 1
     assert timed.longest_silence > 3000
+
+
+@pytest.mark.parametrize("usage", [{"input_tokens": 10**9}, {"output_tokens": 10**9}])
+async def test_memory_answers_after_a_count_far_from_the_estimate(usage: Json) -> None:
+    async with indexed_stage() as stage:
+        client = Client(stage.url, tools=TOOLS)
+        await read_and_evict(client, stage)
+        asks = model_says(think(), recall(RECALL), usage=usage)
+        stage.standin.script = script({"replies": [asks, model_says(think(), text("Seven."))]})
+        await client.turn(text(RECALL))
+        assert DECIDED in json.dumps(stage.upstream[-1]["messages"][-1])

@@ -16,7 +16,7 @@ from mnemosyne.projections.usage import USAGE, USED, USED_BY_TURN
 from mnemosyne.services import usage
 from mnemosyne.services.savings import Balance, add_up, balance_of, find_rewrites
 from tests.adapters.log_support import stream
-from tests.domain.session_events import accounted, epoch, finished
+from tests.domain.session_events import accounted, began, epoch, finished
 from tests.projections.support import POSTGRES, open_world
 
 STREAM = stream(1)
@@ -58,19 +58,22 @@ TERMS: dict[str, tuple[dict[str, Any], int | None]] = {
     "two searches": ({"server_tool_use": {"web_search_requests": 2}}, 1_000 * 6_250 + 25_000 + 20_000_000),
     "fast, which this model has no price for": ({"speed": "fast"}, None),
     "a tier without a known price": ({"service_tier": "priority"}, None),
+    "another model replied": ({"model": "claude-haiku-4-5"}, 1_000 * 1_250 + 5_000),
+    "a model without a known price replied": ({"model": "somebody-s"}, 1_000 * 6_250 + 25_000),
 }
 
 
 def billed(turn: int, tokens: int, terms: dict[str, Any]) -> TurnFinished:
     usage = {"input_tokens": 0, "output_tokens": 1, "cache_creation_input_tokens": tokens, **terms}
-    return finished(turn, "claude-opus-4-5", usage, at=turn * 10 + 1)
+    return finished(turn, usage.pop("model", "claude-opus-4-5"), usage, at=turn * 10 + 1)
 
 
-async def test_savings_and_usage_price_the_terms_of_a_turn_alike(dsn: str) -> None:
+async def test_savings_and_usage_price_a_turn_alike_by_its_terms_and_the_model_that_replied(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         cases = {stream(n): (mode, name) for n, (mode, name) in enumerate(product((Mode.OBSERVE, Mode.MANAGE), TERMS))}
         for number, (mode, name) in cases.items():
-            events = billed(1, 1_000, TERMS[name][0]), accounted(1, 1_000, 3_000, mode)
+            reply = billed(1, 1_000, TERMS[name][0])
+            events = began(1, "claude-opus-4-5"), reply, accounted(1, 1_000, 3_000, mode)
             await world.journal.append(Append(number, 0, tuple(Envelope(event, "c") for event in events)))
         for projection in (SAVINGS, USAGE):
             await world.projector(projection).catch_up()

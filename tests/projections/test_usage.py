@@ -31,7 +31,7 @@ async def append(world: World, *events: object) -> None:
 
 
 def by_model(row: Any) -> str:
-    model = row["model"]
+    model = row["replied"]
     assert isinstance(model, str)
     return model
 

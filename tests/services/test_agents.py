@@ -117,7 +117,15 @@ async def test_a_fork_is_named_by_its_history() -> None:
 async def test_usage_of_a_session_adds_up_by_agent(has_agents: bool) -> None:
     log = await talk((MAIN, CALLS), *([(task("Look", "a1"), DONE)] if has_agents else []))
     stream, rows = await branches_in(log)
-    terms = {"size": 0, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0, "replies": 1}
+    terms = {
+        "replied": None,
+        "size": 0,
+        "service_tier": None,
+        "inference_geo": None,
+        "speed": None,
+        "web_searches": 0,
+        "replies": 1,
+    }
     counts = {"input": 10, "output": 1, "read": 0, "write_5m": 0, "write_1h": 0, "model": "claude-opus-5-5", **terms}
     models = Answers(
         {

@@ -13,16 +13,16 @@ import trio
 
 from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.cost.prices import Tokens, terms_of, tokens_of
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append
-from mnemosyne.domain.session.events import SessionStarted, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import ContentMissing
 from mnemosyne.services import overviews, savings, session_view
 from mnemosyne.services.exporting import write_session
 from mnemosyne.services.read_models import Question
-from mnemosyne.services.usage import consumption_of
+from mnemosyne.services.usage import consumption_of, terms_of_end
 from mnemosyne_lab.evaluation.exports import conversations
 from mnemosyne_lab.evaluation.transcripts import TranscriptReply
 from tests.fixtures import PostgresServer
@@ -61,35 +61,41 @@ def _with_event(append: Append, event: object) -> Append:
 
 
 def vary(made: Sequence[Append], draw: random.Random) -> list[Append]:
-    """The session with other counts, models, modes and terms in each turn, and the same usage in its end."""
-    counts: dict[tuple[str, int, int], tuple[str | None, Tokens]] = {}
+    """The session with other counts, models, modes and terms in each turn, and the same usage in its end. Half of the
+    replies name another model than their requests.
+    """
+    counts: dict[tuple[str, int, int], Tokens] = {}
+    asked: dict[tuple[str, int, int], str] = {}
     events: list[Any] = [each.envelopes[0].event for each in made]
-    finished = {(event.branch, event.turn, event.attempt) for event in events if isinstance(event, TurnFinished)}
     for number, event in enumerate(events):
         if isinstance(event, TurnAccounted):
             place = event.branch, event.turn, event.attempt
             actual, shadow, expected = (
                 Tokens(*(draw.choice((0, draw.randrange(MOST))) for _ in range(5))) for _ in range(3)
             )
-            model = draw.choice(MODELS) if place in finished else event.model
+            asked[place] = draw.choice(MODELS)
             events[number] = attrs.evolve(
                 event,
                 mode=draw.choice((event.mode, Mode.MANAGE)),
-                model=model,
+                model=asked[place],
                 actual=actual,
                 shadow=shadow,
                 expected=expected,
                 counted=actual.prompt,
                 assumed=draw.random() < 0.1,
             )
-            counts[place] = model, actual
+            counts[place] = actual
     for number, event in enumerate(events):
+        place = getattr(event, "branch", ""), getattr(event, "turn", 0), getattr(event, "attempt", 0)
+        if isinstance(event, TurnBegan) and place in asked:
+            events[number] = attrs.evolve(event, model=asked[place])
         if isinstance(event, TurnFinished | TurnInterrupted):
-            model, used = counts.get((event.branch, event.turn, event.attempt), ("", Tokens()))
+            used = counts.get(place, Tokens())
             usage = {**usage_of(used), **draw.choice(TERMS)} if used.prompt else {}
             events[number] = attrs.evolve(event, usage=usage)
-            if isinstance(event, TurnFinished) and model:
-                events[number] = attrs.evolve(events[number], model=model)
+            if isinstance(event, TurnFinished) and place in asked:
+                replied = draw.choice((asked[place], *MODELS, None))
+                events[number] = attrs.evolve(events[number], model=replied)
     return [_with_event(each, event) for each, event in zip(made, events, strict=True)]
 
 
@@ -147,14 +153,14 @@ async def assert_observed_turns_cost_what_was_billed(
     )
     billed = {(row["branch"], row["turn"], row["attempt"]): consumption_of(row).nanodollars for row in used}
     ends = {
-        (event.branch, event.turn, event.attempt): event.usage
+        (event.branch, event.turn, event.attempt): terms_of_end(event)
         for each in made
         if isinstance(event := each.envelopes[0].event, TurnFinished | TurnInterrupted)
     }
     for row in saved:
         place = row["branch"], row["turn"], row["attempt"]
-        if row["mode"] == Mode.OBSERVE.value and not row["assumed"]:
-            told = tokens_of(ends[place]) or Tokens()
-            reply = TranscriptReply("r", row["model"] or "", "", told, terms_of(ends[place]))
+        if row["mode"] == Mode.OBSERVE.value and row["counted"] and not row["assumed"]:
+            told = Tokens(*(row[f"actual_{kind}"] for kind in ("input", "output", "read", "write_5m", "write_1h")))
+            reply = TranscriptReply("r", row["model"], "", told, ends[place])
             cost = savings.balance_of(row).nanodollars_unmanaged
             assert (reply.nanodollars or 0) == billed[place] == cost, place

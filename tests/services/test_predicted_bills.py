@@ -20,8 +20,17 @@ def turn(
     sides = {f"{side}_{part}": {"read": reads[side]}.get(part, 0) for side in reads for part in _PARTS} | {
         f"{side}_input": counted - reads[side] for side in reads
     }
-    flags = {"size": 0, "shadow_size": 0, "assumed": 0, "compacted": 0, "deviates": False, "rounds": 1, "turns": 1}
-    terms = {"service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
+    flags = {
+        "size": 0,
+        "shadow_size": 0,
+        "assumed": 0,
+        "far": 0,
+        "compacted": 0,
+        "deviates": False,
+        "rounds": 1,
+        "turns": 1,
+    }
+    terms = {"replied": None, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
     about = {"branch": "main", "mode": "observe", "model": "claude-opus-4-5"}
     return {**about, **sides, **flags, **terms, "counted": counted, "estimated": estimated, **other}
 

@@ -21,8 +21,8 @@ def row(stream: UUID, mode: str, sent: int, unmanaged: int) -> dict[str, Any]:
     parts = ("output", "read", "write_5m", "write_1h")
     counted = {f"{side}_input": tokens for side, tokens in sides.items()}
     nothing = {f"{side}_{part}": 0 for side in sides for part in parts}
-    flags = {"size": 0, "shadow_size": 0, "assumed": 0, "compacted": 0, "deviates": False}
-    terms = {"service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
+    flags = {"size": 0, "shadow_size": 0, "assumed": 0, "far": 0, "compacted": 0, "deviates": False}
+    terms = {"replied": None, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
     about = {"stream": stream, "mode": mode, "model": "claude-opus-4-5", "turns": 1}
     return {**about, **counted, **nothing, **flags, **terms}
 
@@ -115,8 +115,9 @@ def test_balances_add_up_in_any_order(one: Balance, other: Balance, third: Balan
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"assumed": 2}, "For 2 turns the provider reported no complete or plausible usage"),
+        ({"assumed": 2}, "For 2 turns the provider reported no complete usage"),
         ({"unpriced": 1, "unknown": frozenset({"claude-opus-5 (priority)"})}, "1 turn without a known price (claude"),
+        ({"far": 1}, "The provider's counts of 1 turn are not credible"),
         ({"deviates": True}, "At times the provider billed considerably more"),
     ],
 )

@@ -18,7 +18,15 @@ def turn(number: int, attempt: int = 1, branch: str = "main", **more: Any) -> di
 
 def used(number: int, tokens: int, model: str = "claude-opus-4-5") -> dict[str, Any]:
     counted = {"input": tokens, "output": 0, "read": 0, "write_5m": 0, "write_1h": 0}
-    priced = {"model": model, "size": 0, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
+    priced = {
+        "model": model,
+        "replied": None,
+        "size": 0,
+        "service_tier": None,
+        "inference_geo": None,
+        "speed": None,
+        "web_searches": 0,
+    }
     return {"branch": "main", "turn": number, "attempt": 1, "replies": 1, **counted, **priced}
 
 

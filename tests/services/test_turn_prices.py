@@ -8,7 +8,7 @@ from mnemosyne.services.read_models import Row
 from mnemosyne.services.turn_prices import prices_of
 from mnemosyne.services.usage import add_up
 
-TERMS = {"size": 0, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
+TERMS = {"replied": None, "size": 0, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
 
 
 def row(turn: int, /, model: str = "claude-opus-5-5", **counts: Any) -> Row:

@@ -16,7 +16,15 @@ QUARTER = 900 * 10**6
 
 def row(stream: UUID, model: str | None, quarter: int, tokens: int) -> dict[str, Any]:
     counted = {"input": tokens, "output": 0, "read": 0, "write_5m": 0, "write_1h": 0}
-    priced = {"model": model, "size": 0, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
+    priced = {
+        "model": model,
+        "replied": None,
+        "size": 0,
+        "service_tier": None,
+        "inference_geo": None,
+        "speed": None,
+        "web_searches": 0,
+    }
     return {"stream": stream, "branch": "main", "quarter": quarter * QUARTER, "replies": 1, **counted, **priced}
 
 

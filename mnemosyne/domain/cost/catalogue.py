@@ -365,6 +365,11 @@ WEB_SEARCH = 10_000_000
 """Nanodollars per web search by the provider: $10 per thousand (Claude docs, pricing, November 2026)."""
 
 
+def find_billed(model: str | None, terms: Terms) -> str | None:
+    """Return the model that is billed: the one that replied, or if it has no known price, the ``model`` asked for."""
+    return terms.model if price_of(terms.model) is not None else model or terms.model
+
+
 def cost(
     tokens: Tokens,
     model: str | None,
@@ -372,11 +377,11 @@ def cost(
     prompt: int | None = None,
     terms: Terms = Terms(),  # noqa: B008  # frozen
 ) -> int | None:
-    """Return the cost in nanodollars; None if the model or the terms have no known price.
+    """Return the cost in nanodollars; None if the model (``find_billed``) or the terms have no known price.
 
     For ``prompt`` see ``Price.nanodollars``.
     """
-    price = price_of(model)
+    price = price_of(find_billed(model, terms))
     if price is None:
         return None
     speeds = {"standard": 1, "fast": price.fast}

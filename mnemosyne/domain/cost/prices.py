@@ -133,21 +133,24 @@ def reports_cache(usage: Mapping[str, Any]) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Terms:
-    """The terms on which the price of a reply depends, apart from its model and tokens, in the provider's terms: the
-    service tier, the region, the speed, and the number of web searches by the provider.
+    """The terms on which the price of a reply depends, apart from the model asked for and its tokens, in the provider's
+    terms: the ``model`` that replied, the service tier, the region, the speed, and the number of web searches by the
+    provider.
     """
 
+    model: str | None = None
     tier: str | None = None
     geo: str | None = None
     speed: str | None = None
     searches: int = 0
 
 
-def terms_of(usage: Mapping[str, Any]) -> Terms:
-    """Read the terms in a reply's ``usage``."""
+def terms_of(usage: Mapping[str, Any], model: str | None = None) -> Terms:
+    """Read the terms in the ``usage`` of a reply by a ``model``."""
     tier, geo, speed = (usage.get(name) for name in ("service_tier", "inference_geo", "speed"))
     used = usage.get("server_tool_use")
     return Terms(
+        model=model,
         tier=tier if isinstance(tier, str) else None,
         geo=geo if isinstance(geo, str) else None,
         speed=speed if isinstance(speed, str) else None,

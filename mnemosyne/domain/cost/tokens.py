@@ -213,7 +213,7 @@ class Estimator:
         For a session's first reply that is the whole prompt; later, its growth, if nothing was removed. Sizes that are
         not positive, or that are beyond a third or three times the estimate, are ignored.
         """
-        if not self._credible(added, actual) or added.text <= 0:
+        if not self.believes(added, actual) or added.text <= 0:
             return self
         assert isinstance(actual, int)
         expected_once = added.text * self.family.scale / 1000
@@ -241,14 +241,15 @@ class Estimator:
         if anchor is None:
             return self.tokens(added)
         known, total = anchor.features, anchor.total
-        if not self._credible(known, total):
+        if not self.believes(known, total):
             total = self.tokens(known)
         own = (total - known.fixed) / (known.text * self._per_weight) if known.text > 0 else 1.0
         removed_weight = (removed.text - min(0, added.text)) * max(_LEAST, min(_MOST, own))
         text = round((max(0, added.text) - removed_weight) * self._per_weight)
         return max(0, total + added.fixed - removed.fixed + text)
 
-    def _credible(self, features: Features, actual: object) -> bool:
+    def believes(self, features: Features, actual: object) -> bool:
+        """Return whether a count of tokens is credible for these features."""
         if type(actual) is not int or actual <= 0:
             return False
         estimate = max(1, self.tokens(features))

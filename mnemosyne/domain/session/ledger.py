@@ -15,6 +15,8 @@ Assumptions about the shadow, which cannot be observed:
 * The reply would have been the last round's. Text next to hidden calls, in earlier rounds, does not count as a saving.
 * If the provider reads more from its cache than expected (a head that another session wrote), it would have read the
   same for the shadow. If it reads less, that does not count as a saving.
+* A turn whose counts are not credible would have cost the same.
+* A clock that was set back shows no pause. After that, the provider's reads decide whether a pause was one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,6 +68,9 @@ NEAR = 2
 """A turn is ignored if its shortfall in cache reads is at most this many times the smallest prompt that is cached:
 whether a prompt exceeds that size is only estimated.
 """
+
+_SET_BACK = 1_000_000
+"""The turns of branches that run at once may end out of order, by less than this (µs)."""
 
 _CLOSE = 20
 """A shortfall of at most 1/20 of the prompt is an estimation error, not a cache miss."""
@@ -155,7 +160,8 @@ class Ledger:
     input-token equivalents at list prices; ``sent`` and ``unsent`` are the tokens of both. ``observed`` and
     ``observed_tokens`` are the cost of the other turns, in equivalents and in tokens. ``recent`` holds, for the last
     turns that the provider counted, the equivalents of expected and recorded usage, input side only. ``compacts_at`` is
-    the size at which the client was last seen to compact, None if it was not.
+    the size at which the client was last seen to compact, None if it was not. ``ended`` is when the last turn ended,
+    ``was_set_back``: once, that was before the end of an earlier turn.
     """
 
     shadow: Cache = attrs.field(factory=Cache)
@@ -169,6 +175,8 @@ class Ledger:
     observed_tokens: Tokens = attrs.field(factory=Tokens)
     recent: tuple[tuple[Fraction, Fraction], ...] = ()
     compacts_at: int | None = None
+    ended: int = 0
+    was_set_back: bool = False
 
     @property
     def deviates(self) -> bool:
@@ -243,6 +251,7 @@ class AccountTurn(AttemptEvent):
 def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
     """Account for a turn: its usage, and the usage of its shadow."""
     known = ledger.accounts.get(command.branch, Account())
+    before, ledger = ledger, _choose_pause(command, ledger, known)
     wire, expected, actual, assumed = _wire(command, ledger.wire, known)
     last = command.rounds[-1]
     estimated, counted = last.layout.prompt.tokens, _count_prompt(command, last)
@@ -253,8 +262,6 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
     since, compacted, used = known.since, False, Tokens()
     if command.turn > known.turn:
         since, compacted, used = shadow.turn(since)
-        credible = sum(_measure(command, known, sent)[0] for sent in command.rounds)
-        used = _resize(used, Fraction(actual.prompt, credible or 1))
         used = attrs.evolve(used, output=used.output + (last.usage.output if last.usage else 0))
     if command.mode is not Mode.OBSERVE:
         used = _adjust_reads(used, actual.read - expected.read, actual.prompt, command.cache)
@@ -275,12 +282,37 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
         counted=counted,
         since=since,
         compacted=compacted,
-        shadow_entries=_list_changes(ledger.shadow, shadow.cache),
-        wire_entries=_list_changes(ledger.wire, wire) if command.mode is not Mode.OBSERVE else (),
+        shadow_entries=_list_changes(before.shadow, shadow.cache),
+        wire_entries=_list_changes(before.wire, wire) if command.mode is not Mode.OBSERVE else (),
         deviates=False,
     )
-    recent = _with(ledger.recent, _weigh(event))
+    weighed = _weigh(event)
+    event = event if weighed is event else attrs.evolve(event, shadow=event.actual)
+    recent = _with(ledger.recent, weighed)
     return attrs.evolve(event, deviates=_deviates(recent) and not command.cache.one_slot)
+
+
+def _choose_pause(command: AccountTurn, ledger: Ledger, known: Account) -> Ledger:
+    """The ledger, or if the clock cannot be believed, the same with its cache entries moved to now: no time passed."""
+    is_set_back = command.at < ledger.ended - _SET_BACK
+    if command.bounded or not (is_set_back or ledger.was_set_back):
+        return ledger
+    by = command.rounds[0].at - ledger.ended
+    moved = attrs.evolve(ledger, shadow=_move(ledger.shadow, by), wire=_move(ledger.wire, by))
+    if is_set_back:
+        return moved
+    bills = (_wire(command, each.wire, known) for each in (ledger, moved))
+    off, moved_off = (abs(expected.read - actual.read) for _, expected, actual, _ in bills)
+    return moved if moved_off < off else ledger
+
+
+def _move(cache: Cache, by: int) -> Cache:
+    return Cache(
+        {
+            digest: CacheEntry(entry.ttl, entry.expires + by, (entry.readable_at or 0) + by)
+            for digest, entry in cache.entries.items()
+        }
+    )
 
 
 def _measure(command: AccountTurn, known: Account, sent: Sent) -> tuple[int, Account]:
@@ -383,12 +415,6 @@ def _scale(tokens: Tokens, size: int, scales: PartScales, head: int) -> Tokens:
     return Tokens(input=rest, read=read, write_5m=write_5m, write_1h=write_1h)
 
 
-def _resize(tokens: Tokens, times: Fraction) -> Tokens:
-    """Multiply the prompt's usage; the output stays."""
-    resized = _scale(tokens, round(tokens.prompt * times), PartScales(head=times, messages=times), 0)
-    return attrs.evolve(resized, output=tokens.output)
-
-
 def _adjust_reads(shadow: Tokens, more: int, prompt: int, rules: CacheRules) -> Tokens:
     """The shadow's usage with ``more`` cache reads. A negative value counts only within the estimation error."""
     if more < 0:
@@ -480,19 +506,13 @@ def _with(recent: tuple[tuple[Fraction, Fraction], ...], event: TurnAccounted) -
 
 
 def _weigh(event: TurnAccounted) -> TurnAccounted:
-    """The turn as later decisions count it. A count far from the estimate neither ends managing nor lets it spend more:
-    what is not read counts as expected, a prompt no larger than estimated, and an impossible output not at all.
+    """The turn as later decisions count it: not at all if a count is far from what is possible, which neither ends
+    managing nor lets it spend more.
     """
-    billed, sent, most = event.actual.prompt, event.estimated * event.rounds, model_of(event.model).window
-    if event.actual.output <= most and (not billed or _bound(billed, sent)):
+    most, counted = model_of(event.model).window, _bound(event.actual.prompt, event.estimated * event.rounds)
+    if event.actual.output <= most and (counted or not event.actual.prompt):
         return event
-    times = min(Fraction(1), Fraction(sent, billed or 1))
-    read = event.actual if event.actual.read > event.expected.read else event.expected
-    actual, shadow = (
-        attrs.evolve(_resize(each, times), output=each.output if each.output <= most else 0)
-        for each in (read, event.shadow)
-    )
-    return attrs.evolve(event, actual=actual, shadow=shadow, assumed=True)
+    return attrs.evolve(event, actual=Tokens(), shadow=Tokens(), assumed=True)
 
 
 # Folding events
@@ -519,6 +539,8 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
         observed_tokens=ledger.observed_tokens if managed else ledger.observed_tokens + event.actual,
         recent=_with(ledger.recent, event),
         compacts_at=ledger.compacts_at,
+        ended=event.at,
+        was_set_back=ledger.was_set_back or event.at < ledger.ended - _SET_BACK,
     )
 
 

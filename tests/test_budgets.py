@@ -31,9 +31,9 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_005, 2_300),
     "mnemosyne": Budget("mnemosyne", 86_680, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_815, 11_000),
-    "tests": Budget("tests", 78_165, 50_000),
+    "tests": Budget("tests", 78_260, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 15_760, 12_000),
+    "campaigns": Budget("campaigns", 15_775, 12_000),
     "benchmarks": Budget("benchmarks", 8_390, 6_000),
 }
 

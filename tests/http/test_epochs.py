@@ -144,13 +144,17 @@ def answer(stage: Stage, *replies: Sequence[Json]) -> None:
     stage.standin.script = script(*rules, {"reply": model_says(*replies[-1])})
 
 
-async def test_wrong_count_and_a_clock_set_back_leave_the_next_turn_as_it_is() -> None:
+WRONG = ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": -5}, {"input_tokens": 5, "output_tokens": 10**9})
+
+
+@pytest.mark.parametrize("usage", [{"input_tokens": 10**9}, *rarely(WRONG)])
+async def test_wrong_count_and_a_clock_set_back_leave_the_next_turn_as_it_is(usage: dict[str, int]) -> None:
     clock = Clock()
     async with open_stage(clock=clock, window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 6)
         clock.now -= 24 * 60 * MINUTES
-        reply = model_says(think(), read("/src/part_7.py"), usage={"input_tokens": 10**9})
+        reply = model_says(think(), read("/src/part_7.py"), usage=usage)
         stage.standin.script = script({"reply": reply})
         message = await client.turn(*results_of(message))
         await reads(client, stage, message, 1, first=8)
@@ -161,6 +165,20 @@ async def test_wrong_count_and_a_clock_set_back_leave_the_next_turn_as_it_is() -
             assert found.decision is not None
             assert found.decision.mode is Mode.MANAGE
             assert found.snapshot.assessed.tokens < SMALL
+
+
+@pytest.mark.release
+async def test_client_that_changes_its_tools_each_turn_stays_managed() -> None:
+    async with open_stage(window=SMALL) as stage:
+        client = client_of(stage)
+        message: dict[str, Any] = {"content": []}
+        for number in range(1, 11):
+            client.tools = [*TOOLS, {**TOOLS[0], "name": f"mcp__x__{number}"}]
+            message = await reads(client, stage, message, 1, first=number)
+        assert await epochs_of(stage)
+        assert {each.mode for each in await stage.modes()} == {Mode.MANAGE}
+        assert {each.status for each in client.replies} == {200}  # thinking signed for other tools is left out
+        assert {each.violation.rule for each in stage.standin.violations} <= {"R10", "signature"}
 
 
 async def epochs_of(stage: Stage) -> list[EpochBegan]:

@@ -33,7 +33,7 @@ from tests.http.managing import (
     think,
 )
 from tests.http.test_epochs import SMALL, TOOLS, answer, epochs_of, read
-from tests.http.test_managed_openai import LOOP, OWN_LOOP, ChatTalk, ResponsesTalk
+from tests.http.test_managed_openai import LOOP, OWN_LOOP, ChatTalk, ResponsesTalk, Talk
 from tests.plain.archive import MemoryArchive
 from tests.profiles import rarely
 
@@ -225,6 +225,78 @@ async def test_switched_on_session_joins_with_its_next_rewrite_and_after_a_resta
         assert_head_unchanged(stage)
         assert [str(each) for each in stage.standin.violations] == []
         assert_nothing_of_ours(client)
+
+
+async def switch_on_after(turns: int) -> None:
+    """Switch managing on after this many turns with signed thinking; the tools join behind an unchanged head."""
+    async with open_known(Mode.OBSERVE) as (stage, client):
+        answer(stage, [think(), text("Done.")])
+        for number in range(turns):
+            await client.turn(text(f"Say {number}. " + "word " * (1500 // turns)))
+        assert await stage.modes() == []
+        await switch_on(stage)
+        for number in range(8):
+            reads = [think(), read(f"/src/more_{number}.py")]
+            await exchange(client, stage, "Read more.", reads, [think(), text("Done.")])
+        modes = [(each.mode, each.behind) for each in await stage.modes()]
+        assert modes == [(Mode.OBSERVE, True), (Mode.MANAGE, True)]
+        joined = offered(stage).index(True)
+        assert joined > turns
+        assert [each.body for each in messages(stage)[:joined]] == client.bodies[:joined]
+        assert_head_unchanged(stage)
+        assert [str(each) for each in stage.standin.violations] == []
+        assert {each.status for each in messages(stage)} == {200}
+        assert_nothing_of_ours(client)
+
+
+async def switch_on(stage: Stage) -> None:
+    await stage.switch(on=True, stream=await stage.stream())
+    stage.process.registry.use(stage.process.registry.settings)
+
+
+async def switch_on_openai_after(make: type[Talk], turns: int) -> None:
+    """The same in OpenAI's dialects. In Responses an item adds the tools; in Chat Completions nothing can, so they join
+    at the head when that costs next to nothing.
+    """
+    log = StoppableLog()
+    async with (
+        open_standin({"rules": [{"reply": model_says(think(), text("Done."))}]}) as standin,
+        open_stage(log=log, standin=standin, mode=Mode.OBSERVE, window=8_000) as stage,
+    ):
+        registry = stage.process.opener.registry
+        registry.settings = attrs.evolve(registry.settings, host="api.openai.com")
+        talk = make(stage.url, size=200)
+        for number in range(turns):
+            await talk.work(f"Say {number}. " + "word " * (1500 // turns))
+        await switch_on(stage)
+        standin.script = script(OWN_LOOP)
+        while "memory_query" not in json.dumps(stage.upstream[-1]):
+            assert (await talk.work("Where is it?")).endswith("It is there.")
+        joined = ["memory_query" in json.dumps(each) for each in stage.upstream].index(True)
+        assert joined > turns
+        assert [each.body for each in messages(stage)[:joined]] == talk.bodies[:joined]
+        at_head = bool(NAMES & {*talk.tool_names(stage.upstream[-1])})
+        assert at_head is (make is ChatTalk)
+        assert [(each.mode, each.behind) for each in await stage.modes()] == [
+            (Mode.OBSERVE, not at_head),
+            (Mode.MANAGE, not at_head),
+        ]
+        assert standin.violations == []
+        assert {each.status for each in messages(stage)} == {200}
+        assert (await review(MemoryArchive(log), str(await stage.stream()))).differences == []
+
+
+@pytest.mark.parametrize("make", [ResponsesTalk, *rarely([ChatTalk])])
+async def test_switch_after_a_turn_leaves_every_byte_before_the_tools_join_in_openai_s_dialects(
+    make: type[Talk],
+) -> None:
+    await switch_on_openai_after(make, 1)
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("turns", [1, 50])
+async def test_switch_leaves_the_head_and_every_byte_before_the_first_eviction(turns: int) -> None:
+    await switch_on_after(turns)
 
 
 async def test_responses_take_the_tools_in_an_item_and_chat_completions_at_the_head() -> None:

@@ -61,6 +61,7 @@ class Talk:
     members: Json = attrs.field(factory=dict)
     history: list[Json] = attrs.field(factory=list)
     replies: list[RawReply] = attrs.field(factory=list)
+    bodies: list[bytes] = attrs.field(factory=list)
     size: int = 1
 
     async def send(self) -> Json:
@@ -68,7 +69,8 @@ class Talk:
         body = {**self.body, "stream": self.stream, **self.members, self.array: self.history}
         given = {"content-type": "application/json", "authorization": "Bearer k", **self.identity, **self.headers}
         headers = [(name.encode(), value.encode()) for name, value in given.items()]
-        reply = await exchange(self.url, self.path, json.dumps(body).encode(), headers=headers)
+        self.bodies.append(json.dumps(body).encode())
+        reply = await exchange(self.url, self.path, self.bodies[-1], headers=headers)
         self.replies.append(reply)
         if reply.status != 200:
             return {"status": reply.status, **json.loads(reply.body)}

@@ -53,6 +53,7 @@ def test_usage_without_counts_is_unknown_and_not_zero() -> None:
     assert tokens_of({}) is None
     assert tokens_of({"prompt_tokens": 5}) is None
     assert tokens_of({"input_tokens": 0}) == Tokens()
+    assert tokens_of({"input_tokens": -5, "output_tokens": "7"}) is None
 
 
 def test_the_cost_of_any_reported_usage_fits_into_64_bits() -> None:

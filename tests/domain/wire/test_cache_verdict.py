@@ -24,6 +24,7 @@ def _changed(kind: str, **counted: object) -> dict[str, Any]:
         (_changed("unavailable"), Compared.UNAVAILABLE, None),
         (_changed("a_reason_of_next_year"), Compared.OTHER, None),
         ({"diagnostics": {"cache_miss_reason": "odd"}}, Compared.PENDING, None),
+        ({"diagnostics": {"cache_miss_reason": ["odd", {"type": 7}], "z": 1}}, Compared.PENDING, None),
     ],
 )
 def test_verdict_of_the_messages_api(reply: dict[str, Any], compared: Compared, missed: int | None) -> None:

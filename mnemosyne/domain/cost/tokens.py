@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import sqrt
 from typing import Any
 
@@ -275,8 +275,5 @@ def apportion(total: int, estimates: Sequence[int | Fraction]) -> tuple[int, ...
     whole = sum(estimates)
     if total <= 0 or whole <= 0:
         return tuple(map(int, estimates))
-    bounds, reached = [0], Fraction(0)
-    for estimate in estimates:
-        reached += estimate
-        bounds.append(int(total * reached / whole))
+    bounds = [0, *(int(total * reached // whole) for reached in accumulate(estimates))]
     return tuple(end - start for start, end in pairwise(bounds))

@@ -21,7 +21,7 @@ Assumptions about the shadow, which cannot be observed:
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import ceil
 
 import attrs
@@ -369,7 +369,8 @@ def _count_prompt(command: AccountTurn, sent: Sent) -> int:
 
 def _bound(counted: int, estimated: int) -> int:
     """The count; 0 if it is not credible."""
-    return counted if _is_credible(Fraction(counted, max(1, estimated))) else 0
+    least = max(1, estimated)
+    return counted if least <= counted * CREDIBLE and counted <= least * CREDIBLE else 0
 
 
 def _bill(
@@ -408,11 +409,16 @@ def _bill(
 
 def _scale(tokens: Tokens, size: int, scales: PartScales, head: int) -> Tokens:
     """Scale usage to the provider's ``size``. Cache reads are the prompt's beginning, one-hour writes follow them."""
-    ends = accumulate((tokens.read, tokens.write_1h, tokens.write_5m, tokens.input))
-    sizes = [scales.size(end, head) for end in ends]
-    first, hour, minutes, plain = (end - start for start, end in pairwise([Fraction(0), *sizes]))
-    read, write_5m, write_1h, rest = apportion(size, (first, minutes, hour, plain))
-    return Tokens(input=rest, read=read, write_5m=write_5m, write_1h=write_1h)
+    (of_head, head_unit), (of_messages, unit) = (each.as_integer_ratio() for each in (scales.head, scales.messages))
+    # Integers with one denominator are as exact as fractions, and much faster.
+    of_head, of_messages, unit = of_head * unit, of_messages * head_unit, head_unit * unit
+    read, hour, minutes, whole = (
+        of_head * min(end, head) + of_messages * max(0, end - head)
+        for end in accumulate((tokens.read, tokens.write_1h, tokens.write_5m, tokens.input))
+    )
+    parts = read, minutes - hour, hour - read, whole - minutes
+    shares = apportion(size, parts) if size > 0 else [part // unit for part in parts]
+    return Tokens(read=shares[0], write_5m=shares[1], write_1h=shares[2], input=shares[3])
 
 
 def _adjust_reads(shadow: Tokens, more: int, prompt: int, rules: CacheRules) -> Tokens:

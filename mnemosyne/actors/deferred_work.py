@@ -191,10 +191,10 @@ class DeferredWork:
         events = await self.account(address, exchange)
         if not events:
             return False
-        deviated = self._state.ledger.deviates
+        before = self._state.ledger
         await append(events, AccountTurn.__name__, ())
         tariff = self._tariff_of(self._state.branches[address.branch], exchange.model)
-        if not deviated and tariff.is_billed and (why := why_to_stop(self._state.ledger)):
+        if tariff.is_billed and (why := why_to_stop(self._state.ledger)) and not before.deviates:
             log.warning("session %s should no longer be managed: %s", self._loaded.identity.stream, why)
         return True
 

@@ -151,7 +151,14 @@ class PartScales:
 
     def size(self, tokens: int, head: int) -> Fraction:
         """The counted size of a prefix of ``tokens`` estimated tokens, ``head`` of them tools and system prompt."""
-        return self.head * min(tokens, head) + self.messages * max(0, tokens - head)
+        (size,), unit = self.sizes((tokens,), head)
+        return Fraction(size, unit)
+
+    def sizes(self, ends: Iterable[int], head: int) -> tuple[list[int], int]:
+        """The same for several prefixes, times one number, and that number: integers are faster than fractions."""
+        (of_head, head_unit), (of_messages, unit) = self.head.as_integer_ratio(), self.messages.as_integer_ratio()
+        of_head, of_messages = of_head * unit, of_messages * head_unit
+        return [of_head * min(end, head) + of_messages * max(0, end - head) for end in ends], head_unit * unit
 
 
 @attrs.frozen(kw_only=True)
@@ -185,8 +192,12 @@ class Ledger:
 
 
 def _deviates(recent: Sequence[tuple[Fraction, Fraction]]) -> bool:
-    dearer = sum(recorded > DEVIATES * expected for expected, recorded in recent)
-    return len(recent) >= LEAST and dearer >= OFTEN and _ratio_of_bills(recent) > DEVIATES
+    if len(recent) < LEAST:
+        return False
+    pairs = ((expected.as_integer_ratio(), recorded.as_integer_ratio()) for expected, recorded in recent)
+    more, than = DEVIATES.as_integer_ratio()
+    dearer = sum(billed * unit * than > wanted * per * more for (wanted, unit), (billed, per) in pairs)
+    return dearer >= OFTEN and _ratio_of_bills(recent) > DEVIATES
 
 
 def _ratio_of_bills(recent: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
@@ -409,13 +420,8 @@ def _bill(
 
 def _scale(tokens: Tokens, size: int, scales: PartScales, head: int) -> Tokens:
     """Scale usage to the provider's ``size``. Cache reads are the prompt's beginning, one-hour writes follow them."""
-    (of_head, head_unit), (of_messages, unit) = (each.as_integer_ratio() for each in (scales.head, scales.messages))
-    # Integers with one denominator are as exact as fractions, and much faster.
-    of_head, of_messages, unit = of_head * unit, of_messages * head_unit, head_unit * unit
-    read, hour, minutes, whole = (
-        of_head * min(end, head) + of_messages * max(0, end - head)
-        for end in accumulate((tokens.read, tokens.write_1h, tokens.write_5m, tokens.input))
-    )
+    ends = accumulate((tokens.read, tokens.write_1h, tokens.write_5m, tokens.input))
+    (read, hour, minutes, whole), unit = scales.sizes(ends, head)
     parts = read, minutes - hour, hour - read, whole - minutes
     shares = apportion(size, parts) if size > 0 else [part // unit for part in parts]
     return Tokens(read=shares[0], write_5m=shares[1], write_1h=shares[2], input=shares[3])

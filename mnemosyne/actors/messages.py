@@ -6,7 +6,6 @@ the answer is late or the caller has stopped waiting.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from uuid import UUID
 
 import attrs
@@ -77,15 +76,16 @@ class ArrivedRequest:
     """Whether its provider is to be asked why its cache missed, if the proxy composes the request."""
     takes_behind: Callable[[Transcript], bool] = attrs.field(default=deny, repr=False, eq=False)
     """Whether its provider takes tools behind the cached head."""
+    client_headers: ClientHeaders = attrs.field(repr=False, eq=False)
     _alone: ReadAlone = attrs.field(factory=ReadAlone, init=False, repr=False, eq=False)
+
+    @client_headers.default
+    def _read_client_headers(self) -> ClientHeaders:
+        return read_client_headers(self.headers)
 
     async def read(self) -> TranscriptReading:
         """The reading of its body, without a previous body."""
         return await self._alone.read(self.raw, self.conversation)
-
-    @cached_property
-    def client_headers(self) -> ClientHeaders:
-        return read_client_headers(self.headers)
 
     def identify(self, read: Transcript) -> RequestOrigin:
         """The client and the purpose of the request, from its headers and its parsed body."""

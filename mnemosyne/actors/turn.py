@@ -44,7 +44,7 @@ from mnemosyne.actors.messages import (
     UpstreamPlan,
     deny,
 )
-from mnemosyne.actors.owners import OWNER, MemoryClient, MemoryOwners
+from mnemosyne.actors.owners import OWNER, MemoryOwners
 from mnemosyne.actors.pending_reports import TurnReport
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.session_finder import SessionFinder
@@ -68,7 +68,7 @@ from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire import echoed_keys
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
-from mnemosyne.domain.wire.identity import TENANT_HEADER, read_client_headers
+from mnemosyne.domain.wire.identity import TENANT_HEADER
 from mnemosyne.domain.wire.json_spans import has_too_many_values
 from mnemosyne.domain.wire.limits import limits_of
 from mnemosyne.domain.wire.reply import HiddenCall, Reply
@@ -142,11 +142,12 @@ class TurnOpener:
         conversation. ``lease`` and ``lacks_room`` are as in http.messages_route.TurnLogs.
         """
         named = self._finder_of_tenant(headers)
-        client = self._find_client(headers) if named is None else OWNER
-        request = self._make_request(headers, body, dialect, wanted, default, client)
+        request = self._make_request(headers, body, dialect, wanted, default)
         if self.owners is not None:
-            find_submitted = self.owners.vouch_in(request.client_headers.external_id)
-            request = attrs.evolve(request, find_submitted=find_submitted)
+            client_name = request.client_headers.external_id
+            client = self.owners.find_client(headers, client_name) if named is None else OWNER
+            find_submitted = self.owners.vouch_in(client_name)
+            request = attrs.evolve(request, client=client, find_submitted=find_submitted)
         return Turn(self, request, named or self.finder, lease, lacks_room=lacks_room)
 
     async def read_history(self, headers: Headers, body: bytes, dialect: Dialect) -> tuple[str, list[bytes]]:
@@ -179,7 +180,6 @@ class TurnOpener:
         dialect: Dialect,
         wanted: Mode | None,
         default: Mode,
-        client: MemoryClient = OWNER,
     ) -> ArrivedRequest:
         credential = self.registry.known_credentials.credential_of(headers)
         return ArrivedRequest(
@@ -191,15 +191,9 @@ class TurnOpener:
             wanted=wanted,
             default=default,
             credential=credential,
-            client=client,
             asks_verdict=partial(self.registry.asks_verdict, credential),
             takes_behind=partial(self.registry.takes_behind, credential) if self.sends else deny,
         )
-
-    def _find_client(self, headers: Headers) -> MemoryClient:
-        if self.owners is None:
-            return OWNER
-        return self.owners.find_client(headers, read_client_headers(headers).external_id)
 
     def _finder_of_tenant(self, headers: Headers) -> SessionFinder | None:
         """The finder of the tenant that a request names, or whose credential it shows; None for the default tenant, so

@@ -16,6 +16,8 @@ _BLANK = re.compile(rb"\n(?:\r\n|\n|\r(?!\n))|\r(?:\n|(?!\n))(?:\r\n|\n|\r(?!\n)
 # Consecutive frames of only comments and blank lines; one at a time, megabytes of them would take seconds.
 _NOTHING = re.compile(rb"(?:(?::[^\r\n]*+(?:\r\n|\n|\r(?!\n)))*+(?:\r\n|\n|\r(?!\n)))++")
 _BEGINS_NOTHING = b":\r\n"
+# The frame that providers send, as `parse` reads it: splitting it into lines takes twice as long.
+_USUAL = re.compile(rb"(?:event: ([^\r\n]*+)\n)?+data: ([^\r\n]*+)\n\n")
 _LINE = re.compile(rb"\r\n|\n|\r")
 
 
@@ -69,13 +71,15 @@ class FrameReader:
         limit = len(held) - held.endswith(b"\r")
         frames = []
         start = 0
-        while blank := _BLANK.search(held, max(start, scan), limit):
-            if held[start] in _BEGINS_NOTHING and (nothing := _NOTHING.match(held, start, limit)):
-                frames.append(Frame(nothing.group(), None, None))
-                start = nothing.end()
+        while found := _USUAL.match(held, start) or _BLANK.search(held, max(start, scan), limit):
+            if found.re is _USUAL:
+                frames.append(Frame(*found.group(0, 1, 2)))
+            elif held[start] in _BEGINS_NOTHING and (nothing := _NOTHING.match(held, start, limit)):
+                found = nothing
+                frames.append(Frame(found.group(), None, None))
             else:
-                frames.append(parse(held[start : blank.end()]))
-                start = blank.end()
+                frames.append(parse(held[start : found.end()]))
+            start = found.end()
         if start < limit and (nothing := _NOTHING.match(held, start, limit)):
             frames.append(Frame(nothing.group(), None, None))
             start = nothing.end()

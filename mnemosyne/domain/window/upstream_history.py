@@ -123,8 +123,10 @@ def offers(history: UpstreamHistory) -> bool:
 
 def find_offer(history: UpstreamHistory) -> int | None:
     """The number of the element that adds the memory tools; None if there is none."""
-    found = (number for number, each in enumerate(history.messages) if memory_tools.is_offer(each, history.dialect))
-    return next(found, None)
+    behind = history.dialect.behind
+    size = len(behind.beginning) if behind else 0
+    likely = (number for number, each in enumerate(history.messages) if behind and each[:size] == behind.beginning)
+    return next((each for each in likely if memory_tools.is_offer(history.messages[each], history.dialect)), None)
 
 
 def with_tools(history: UpstreamHistory) -> UpstreamHistory:

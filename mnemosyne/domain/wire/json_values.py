@@ -19,7 +19,12 @@ def read(raw: bytes | str) -> Any:
     Raises ValueError, or RecursionError if values are nested too deep.
     """
     try:
-        return _FAST.decode(raw.decode() if isinstance(raw, bytes) else raw)
+        text = raw.decode() if isinstance(raw, bytes) else raw
+        if text[:1] == "{":  # the usual value, without a search for white space in front of it
+            value, end = _FAST.raw_decode(text)
+            if not text[end:].strip(" \t\n\r"):
+                return value
+        return _FAST.decode(text)
     except ValueError:
         # JSON in UTF-16 or UTF-32 contains NULs or is not UTF-8, so it always ends here.
         return _LENIENT.decode(raw.decode(json.detect_encoding(raw), "replace") if isinstance(raw, bytes) else raw)

@@ -153,6 +153,7 @@ class SessionActor:
         self._clients: set[MemoryClient] = set()
         """The clients that the knowledge source knows."""
         self._last: Ticket | None = None
+        self._last_may_wait = False
         self._gathered: dict[str, _Gathered] = {}
         self._correlation = ""
         self._scope = trio.CancelScope()
@@ -237,7 +238,7 @@ class SessionActor:
         it, and deferred work must not block it.
         """
         last = self._last
-        if last is None or last.settled:
+        if last is None or last.settled or self._last_may_wait:
             return None
         return await self.mailbox.next_before(lambda: _wait_for_outcome(last))
 
@@ -677,7 +678,7 @@ class SessionActor:
         envelopes = tuple(Envelope(event, correlation_id, command) for events, command in decided for event in events)
         stored = tuple(Content(digest, data) for digest, data in dict(contents).items())
         append = Append(self.identity.stream, self.state.version, envelopes, stored, may_wait=may_wait)
-        self._last = self._journal.submit(append)
+        self._last, self._last_may_wait = self._journal.submit(append), may_wait
         happened = [event for events, _ in decided for event in events]
         await self._memory.note_all(happened)
         for event in happened:

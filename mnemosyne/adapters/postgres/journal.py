@@ -40,8 +40,10 @@ class JournalLimits:
     """The assumed duration of a commit before the first one has ended."""
     longest_commit: float = 10.0
     """The duration after which a commit means that the database hangs."""
-    batch_delay: float = 0.25
-    """The delay of an append that may wait, so that a turn commits twice instead of four times."""
+    batch_delay: float = 1.0
+    """The delay of an append that may wait, so that a turn commits twice instead of four times; it ends when anyone
+    waits for the append.
+    """
 
 
 class LogProgress:
@@ -76,10 +78,12 @@ class JournalTicket:
         prepared: EncodedAppend,
         on_settled: Callable[[LogFailed | None], None] = lambda error: None,
         due: float = 0.0,
+        hurry: Callable[["JournalTicket"], None] = lambda ticket: None,
     ) -> None:
         self.prepared = prepared
         self.due = due
         """The time from which it waits for the database, in trio's clock."""
+        self._hurry = hurry
         self._on_settled = on_settled
         self._settled = trio.Event()
         self._error: LogFailed | None = None
@@ -93,6 +97,8 @@ class JournalTicket:
         return self._settled.is_set()
 
     async def durable(self) -> int:
+        if not self.settled:
+            self._hurry(self)
         await self._settled.wait()
         if self._error is not None:
             # A shared exception would collect the tracebacks of all waiters.
@@ -190,11 +196,17 @@ class GroupJournal:
                 f"and the limit is {self._limits.pending_bytes}"
             )
         due = trio.current_time() + (self._limits.batch_delay if append.may_wait else 0.0)
-        ticket = JournalTicket(prepared, partial(self._report, append, prepared.size, due), due)
+        ticket = JournalTicket(prepared, partial(self._report, append, prepared.size, due), due, self._hurry)
         self._pending.append(ticket)
         self._pending_bytes += weight
         self._wake.set()
         return ticket
+
+    def _hurry(self, ticket: JournalTicket) -> None:
+        """Commit an append that may wait, and the others, now that someone waits for it."""
+        if ticket.due > trio.current_time():
+            ticket.due = trio.current_time()
+            self._wake.set()
 
     def _report(self, append: Append, size: int, due: float, error: LogFailed | None) -> None:
         self._on_outcome(append, size, max(0.0, trio.current_time() - due), error)

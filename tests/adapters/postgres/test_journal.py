@@ -161,7 +161,7 @@ class TestQueue:
                 await ticket.durable()
         assert committer.batches == [1, 64]
 
-    async def test_an_append_that_may_wait_commits_with_the_next_or_after_the_delay(
+    async def test_an_append_that_may_wait_commits_with_the_next_or_when_awaited_or_after_the_delay(
         self, committer: FakeCommitter, autojump_clock: trio.testing.MockClock
     ) -> None:
         async with running(GroupJournal(committer, CODEC)) as journal:
@@ -173,9 +173,14 @@ class TestQueue:
             assert (waits, patient.settled) == (True, True)
             assert trio.current_time() == began
             alone = journal.submit(attrs.evolve(make_append(stream(1), 1, "c"), may_wait=True))
-            await alone.durable()
-            assert trio.current_time() == began + JournalLimits().batch_delay
-        assert committer.batches == [2, 1]
+            await trio.sleep(JournalLimits().batch_delay * 0.9)
+            waits = not alone.settled
+            await trio.sleep(JournalLimits().batch_delay * 0.2)
+            assert (waits, alone.settled) == (True, True)
+            began = trio.current_time()
+            assert await journal.submit(attrs.evolve(make_append(stream(1), 2, "d"), may_wait=True)).durable() == 3
+            assert trio.current_time() == began, "someone waits for it"
+        assert committer.batches == [2, 1, 1]
 
     async def test_closing_writes_an_append_that_may_wait_at_once(
         self, committer: FakeCommitter, autojump_clock: trio.testing.MockClock

@@ -4,6 +4,7 @@ A server runs on the same directory. Wall time would say how busy the machine is
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from benchmarks.harness import Group, Part, Row, Server, spread
+from benchmarks.harness import DATABASE, WORKER, Group, Part, Row, Server, find_process, single, spread
 from benchmarks.history import history, kind_of
 from benchmarks.inside import open_log, record
 from benchmarks.variants import OURS, VARIANTS, data_dir
@@ -21,6 +22,9 @@ TURNS, SESSIONS, SESSION_TURNS = 2_100, 45, 20
 
 QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS = 12, 3, 2
 ROUNDS, QUICK_ROUNDS = 10, 1
+
+UNREAD_TURNS = 500
+"""Turns before the first search."""
 
 LONG, SHORT = "long", "short-0"
 
@@ -59,6 +63,33 @@ def times(servers: Sequence[Server], quick: bool) -> list[Row]:
     return [spread(name, OURS, "s", taken[name], goal) for name, _, goal in COMMANDS]
 
 
+def first(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Seconds of processor time, with PostgreSQL's, of the first search after many turns, and of the next. Derived data
+    waits, because the worker is stopped.
+    """
+    (ours,) = servers
+    directory, turns = data_dir(ours.own), QUICK_TURNS if quick else UNREAD_TURNS
+    environ = {**os.environ, "MNEMOSYNE_DATA_DIR": str(directory), "MNEMOSYNE_PORT": str(ours.address.port)}
+    worker = find_process(ours, WORKER)
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        trio.run(record_sessions, directory, quick, turns, 0, 0)
+        taken = []
+        for _ in range(2):
+            before = ours.cpu_by_process()[DATABASE]
+            seconds = _processor_seconds(("search", LONG, "pool"), environ)
+            taken.append(seconds + ours.cpu_by_process()[DATABASE] - before)
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    found, again = taken
+    name = f"search after {turns} unread turns"
+    return [
+        single(f"first {name}", OURS, "s", found),
+        single(f"second {name}", OURS, "s", again),
+        single(f"first {name}, more than the second", OURS, "s", found - again, 1.0),
+    ]
+
+
 async def record_sessions(directory: Path, quick: bool, turns: int, sessions: int, each: int) -> None:
     """A long session of so many turns, and beside it so many short ones with so many turns each."""
     whole = history(kind_of(quick))
@@ -84,4 +115,9 @@ def _processor_seconds(arguments: Sequence[str], environ: dict[str, str]) -> flo
     return used.ru_utime + used.ru_stime
 
 
-GROUP = Group("commands", [each for each in VARIANTS if each.name == OURS], (Part("times", times),), by_default=False)
+GROUP = Group(
+    "commands",
+    [each for each in VARIANTS if each.name == OURS],
+    (Part("first", first), Part("times", times)),
+    by_default=False,
+)

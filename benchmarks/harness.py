@@ -105,6 +105,9 @@ def _seconds_waited_for(pid: int) -> float:
 SERVING, WORKER, DATABASE = "serving process", "worker", "PostgreSQL"
 """Kinds of a server's processes."""
 
+FILES = "libraries and programs"
+"""What server and worker share in memory."""
+
 _TELLING = {b"\0worker\0": WORKER, b"\0--place\0": SERVING}
 """By what in its command line a process is known."""
 
@@ -144,6 +147,16 @@ class Server:
                 used[kind] = used.get(kind, 0.0) + _seconds_waited_for(pid)
         return used
 
+    def own_memory_mb(self) -> dict[str, float]:
+        """Memory of the serving process and the worker that no file backs; and, once, that of shared files."""
+        used = {}
+        for kind, pid in ((SERVING, self.pid), (WORKER, find_process(self, WORKER))):
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+            kilobytes = {name: int(size.split()[0]) for name, size in (line.split(":") for line in rollup)}
+            used[kind] = kilobytes["Anonymous"] / 1000
+            used[FILES] = max(used.get(FILES, 0.0), (kilobytes["Rss"] - kilobytes["Anonymous"]) / 1000)
+        return used
+
     def memory_mb(self) -> tuple[float, float]:
         """Resident memory in MB: now, and at its highest since the start or since ``forget_peak``."""
         status = Path(f"/proc/{self.pid}/status").read_text()
@@ -153,6 +166,19 @@ class Server:
     def forget_peak(self) -> None:
         """Reset the peak of the resident memory to its current value."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+
+def find_process(server: Server, kind: str) -> int:
+    """A process of this kind below a server, which may still be starting. Raises RuntimeError after START_SECONDS."""
+    (word,) = (word for word, named in _TELLING.items() if named == kind)
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        for pid in processes_below(server.pid):
+            with suppress(OSError):  # it ended meanwhile
+                if word in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+        time.sleep(0.1)
+    raise RuntimeError(f"{server.name} has no {kind}")
 
 
 @attrs.frozen

@@ -137,6 +137,34 @@ async def _busy(server: Server, session: str, seconds: float) -> dict[str, float
     return {RATE: turns / taken, **used}
 
 
+def _memory(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Memory of the idle server and its worker after 8 sessions, when freed memory has been returned to the system."""
+    (ours,) = (each for each in servers if each.name == OURS)
+    trio.run(_fill, ours, QUICK_TURNS if quick else TURNS)
+    if not quick:
+        time.sleep(LONGEST_QUIET)
+    used = ours.own_memory_mb()
+    name = "memory, idle after 8 sessions"
+    return [
+        *(single(name, who, "MB", size) for who, size in used.items()),
+        single(name, "all", "MB", sum(used.values()), 130.0),
+    ]
+
+
+async def _fill(server: Server, turns: int) -> None:
+    whole = history(kind_of(turns == QUICK_TURNS))
+
+    async def play(session: str) -> None:
+        client = await Client.connect(server.address)
+        for turn in range(1, turns + 1):
+            await client.exchange(history_request(whole, Played(whole.kind, turn), session), 1)
+        await client.aclose()
+
+    async with trio.open_nursery() as nursery:
+        for number in range(8):
+            nursery.start_soon(play, f"memory-{number}")
+
+
 def _managed(url: str, own: Path) -> Sequence[str]:
     (command,) = (each.command for each in VARIANTS if each.name == OURS)
     assert command is not None
@@ -154,5 +182,5 @@ GROUP = Group(
         Variant(MANAGED, _managed),
         Variant(TWO, _two),
     ),
-    (Part("turns", _turns), Part("cores", _cores)),
+    (Part("memory", _memory), Part("turns", _turns), Part("cores", _cores)),
 )

@@ -275,6 +275,7 @@ def _put_in(connection: Connection, entries: Sequence[tuple[IndexedObject, Index
     ]
     connection.execute(_PUT_TEXTS, (orjson.dumps(texts),))
     connection.execute(_PUT_PASSAGES, (orjson.dumps(cuts),))
+    connection.execute("select gin_clean_pending_list('mnemosyne.object_words_words_idx')")
 
 
 _PUT_TEXTS = b"""

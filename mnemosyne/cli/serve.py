@@ -121,8 +121,10 @@ def worker(under_server: bool, **options: object) -> None:
     config = configuration(options, warns=not under_server)
     import trio
 
+    from mnemosyne.app.freed_memory import keep_freed_memory
     from mnemosyne.app.logs import start_logging
     from mnemosyne.app.worker import run_worker
 
+    keep_freed_memory()
     start_logging(config.log_level, config.log_format, config.log_file)
     trio.run(run_worker, config, under_server)

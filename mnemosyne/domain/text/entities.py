@@ -186,9 +186,9 @@ def of_token(token: str) -> tuple[Specific, ...]:
     return _classify(token) if len(token) <= LONGEST else ()
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def _classify(token: str) -> tuple[Specific, ...]:
-    """Classify a token. Cached, because tokens repeat."""
+    """Classify a token. Cached: of recorded tokens, 87 % are; without a limit, 91 %."""
     if token.isalpha() and (token.islower() or token[1:].islower()):
         return ()
     if token[-1] == "(":

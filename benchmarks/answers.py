@@ -24,6 +24,7 @@ from benchmarks.retrieval import searchers
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.directory import PostgresDirectory
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
+from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.memory import Memory
@@ -44,6 +45,8 @@ QUESTIONS = Path(__file__).parent / "data" / "questions.json"
 SPLITS = ("development", "held out")
 FIRST = 3
 """The first objects of the index among which the right one is expected."""
+
+SENT, SHOWN = "sent to a helper", "returned, or among the nearest"
 
 _NAME_STANDS = 200
 """A session's name is within this many first characters of its line."""
@@ -118,6 +121,7 @@ async def measure(variant: str, embedder: Embedder | None, sessions: Sequence[Ma
     """All rows with one embedder."""
     asked: dict[tuple[str, str], Asked] = defaultdict(Asked)
     taken: list[float] = []
+    tokens: dict[str, list[float]] = defaultdict(list)
     async with indexed_sessions(recordings([each["name"] for each in sessions]), embedder) as indexed:
         archive = Archive(
             indexed.events, indexed.contents, indexed.journal, PostgresDirectory(indexed.database, indexed.events)
@@ -134,12 +138,15 @@ async def measure(variant: str, embedder: Embedder | None, sessions: Sequence[Ma
                 for outcome, text in texts.items():
                     holds = bool(text) if question["gold"] is None else plain(question["gold"]) in plain(text)
                     row.outcomes[outcome] += holds
+                for outcome in (SENT, SHOWN):
+                    tokens[outcome].append(Estimator.of(None).tokens(features_of_text(texts[outcome])))
     rows = [
         single(f"{split}, {kind}, {outcome}, of {row.count}", variant, "", held)
         for (split, kind), row in sorted(asked.items())
         for outcome, held in row.outcomes.items()
         if kind != "foreign" or outcome == "returned as an answer"
     ]
+    rows += [spread(f"a question, {outcome}", variant, "tokens", each) for outcome, each in tokens.items()]
     return [*rows, spread("an answer without a helper", variant, "ms", taken)] if taken else []
 
 
@@ -162,9 +169,9 @@ async def outcomes(
     texts = [full_text(await memories.content_of(archive, stream, each)) for each in first]
     return {
         f"among the first {FIRST} objects": "\n".join(texts),
-        "sent to a helper": "\n".join(sent),
+        SENT: "\n".join(sent),
         "returned as an answer": "\n".join(each.quote.text for each in answer.cited),
-        "returned, or among the nearest": "\n".join(each.quote.text for each in answer.cited or answer.nearest),
+        SHOWN: "\n".join(each.quote.text for each in answer.cited or answer.nearest),
     }, milliseconds
 
 

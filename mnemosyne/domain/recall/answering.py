@@ -6,7 +6,9 @@ passage to which they belong, and the best are quoted while there is room. A hel
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 
 import attrs
 
@@ -23,11 +25,6 @@ Tokens = Callable[[str], int]
 HELPER_TOKENS = 8_000
 """Maximum tokens of sources for a helper model."""
 
-NEAREST_TOKENS = 600
-"""Maximum tokens of the nearest passages when nothing clearly answers. Without the relevance test they answered 12 of
-32 rephrased development questions; with 800 tokens, 13.
-"""
-
 MOST_READ = 400_000
 """Maximum characters of one source that are compared with a question."""
 
@@ -36,6 +33,9 @@ PART_TOKENS = 100
 
 HALVED = 10
 """The rank in the search, from 0, at which a passage counts half as much as the best one."""
+
+LENGTH = 0.2
+"""The power of a source's tokens that divides the scores of its parts: a short source is mostly about one thing."""
 
 _LINE = re.compile(
     r"[^\n]{0,199}(?=\n|\Z)|[^\n]{60,196}(?:[.!?;][\"')\]*_]{0,3}|[}\]],)(?=\s)|[^\n]{100,199}(?=\s)|[^\n]{1,199}"
@@ -102,7 +102,7 @@ def question_for(
     question: str, sources: Sequence[Source], objects: Mapping[str, MemoryObject], tokens_of: Tokens
 ) -> HelperQuestion | None:
     """The question for a helper model with these sources of ``objects``; None if there is no text."""
-    quotes = quote_sources(question, sources, HELPER_TOKENS, tokens_of)
+    quotes = quote_sources(question, sources, HELPER_TOKENS, tokens_of, fill=True)
     passages = tuple(
         HelperPassage(
             object=each.object_id, start=each.start, name=record_name(objects[each.object_id]), text=each.text
@@ -144,15 +144,8 @@ def quote_sources(
     """
     largest = min(PART_TOKENS, most // 2)
     parts = [part for source in sources for part in _cut_parts(source, largest, tokens_of)]
-    chosen: dict[str, _Part] = {}
-    left = most
-    for part in _rank(question, parts, fill):
-        text = part.source.text[slice(*part.span)]
-        if part.tokens <= left and text not in chosen:
-            left -= part.tokens
-            chosen[text] = part
     quotes: list[tuple[Quote, int]] = []
-    for source, span in _join([*chosen.values()]):
+    for source, span in _join(_choose(question, parts, most, fill)):
         tokens = tokens_of(source.text[slice(*span)])
         if tokens <= most:
             quotes.append((quote(source.id, source.text, span), tokens))
@@ -173,20 +166,50 @@ def _join(chosen: Sequence[_Part]) -> list[tuple[Source, Span]]:
     return [(run[0].source, (run[0].span[0], run[-1].span[1])) for run in runs]
 
 
-def _rank(question: str, parts: Sequence[_Part], fill: bool) -> list[_Part]:
-    """The parts that a question is about, best first, and to ``fill`` the others; all if it is about none. The score
-    counts by the root of the tokens, so that several short parts precede a long one that is hardly better.
+def _choose(question: str, parts: Sequence[_Part], most: int, fill: bool) -> list[_Part]:
+    """The parts that a question is about, best first, and to ``fill`` the room the others; all if it is about none. The
+    score counts by the root of the tokens of a part and of those chosen before it from its source, so that several
+    short parts precede a long one that is hardly better, and other sources precede more of the same one.
     """
+    scores = _score(question, parts)
+    chosen: dict[str, _Part] = {}
+    taken: Counter[str] = Counter()
+
+    def place(number: int) -> tuple[float, int]:
+        part = parts[number]
+        return -scores[number] / max(part.tokens + taken[part.source.id], 1) ** 0.5, number
+
+    everything = fill or not any(scores)
+    queue = [place(number) for number, score in enumerate(scores) if everything or score]
+    heapify(queue)
+    while queue:
+        number = queue[0][1]
+        if queue[0] < place(number):  # parts of its source were chosen since
+            heapreplace(queue, place(number))
+            continue
+        heappop(queue)
+        part = parts[number]
+        text = part.source.text[slice(*part.span)]
+        if part.tokens <= most and text not in chosen:
+            most -= part.tokens
+            taken[part.source.id] += part.tokens
+            chosen[text] = part
+    return [*chosen.values()]
+
+
+def _score(question: str, parts: Sequence[_Part]) -> list[float]:
+    """How much a question is about each part; 0 for not at all."""
     wanted = frozenset(query_words(question))
     held = [wanted.intersection(words(part.source.text[slice(*part.span)])) for part in parts]
     weight = {word: rarity(sum(word in each for each in held), len(parts)) for word in wanted}
     total = sum(weight.values()) or 1.0
-    scores = [
-        blend(sum(weight[word] for word in each) / total, _value(part)) / max(part.tokens, 1) ** 0.5
+    lengths: Counter[str] = Counter()
+    for part in parts:
+        lengths[part.source.id] += part.tokens
+    return [
+        blend(sum(weight[word] for word in each) / total, _value(part)) / max(lengths[part.source.id], 1) ** LENGTH
         for part, each in zip(parts, held, strict=True)
     ]
-    order = sorted(range(len(parts)), key=lambda number: -scores[number])
-    return [parts[number] for number in order if fill or scores[number] or not any(scores)]
 
 
 def _value(part: _Part) -> float:

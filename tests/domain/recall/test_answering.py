@@ -78,7 +78,7 @@ def test_helper_gets_more_of_more_sources_than_an_answer_quotes() -> None:
     objects = remembered(*(created(each.id, 2 * n + 1) for n, each in enumerate(sources))).objects
     asked = question_for("which pool?", sources, objects, size)
     assert asked is not None
-    quoted = {quote.object_id for quote, _ in answer("which pool?", sources, 800, size)}
+    quoted = {quote.object_id for quote, _ in answer("which pool?", sources, 80, size)}
     assert {each.object for each in asked.passages} > quoted
     assert HELPER_TOKENS // 2 < sum(size(each.text) for each in asked.passages) <= HELPER_TOKENS
     first = asked.passages[0]
@@ -102,6 +102,23 @@ def test_passages_are_quoted_in_the_search_s_order_where_no_word_is_shared() -> 
     (first, second) = find_quotes("how come?", [source(text, found=found)], 400)
     assert rows[150] in first
     assert rows[20] in second
+
+
+def test_parts_of_another_source_precede_more_of_the_same() -> None:
+    text = "\n\n".join(f"row {n} of a table with nothing that the question says" for n in range(200))
+    sources = [
+        source(text, "a", found=[(0, (0, 9_000))]),
+        source(text.replace("row", "line"), "b", found=[(3, (0, 9_000))]),
+    ]
+    assert {quote.object_id for quote, _ in answer("how come?", sources, 400, size)} == {"a", "b"}
+
+
+def test_room_of_a_helper_is_filled_with_what_shares_no_word_with_the_question() -> None:
+    sources = [source("The port is 8443.", "a"), source("The server listens where the file says.", "b")]
+    objects = remembered(*(created(each.id, 2 * n + 1) for n, each in enumerate(sources))).objects
+    asked = question_for("which port?", sources, objects, size)
+    assert asked is not None
+    assert [each.text for each in asked.passages] == [each.text for each in sources]
 
 
 def test_other_parts_of_a_named_object_fill_the_room_after_the_best() -> None:

@@ -20,7 +20,7 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 33_255, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_740, 5_400),
+    "actors": Budget("mnemosyne/actors", 7_735, 5_400),
     "projections": Budget("mnemosyne/projections", 2_175, 2_300),
     "services": Budget("mnemosyne/services", 9_905, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_160, 7_600),

@@ -90,7 +90,7 @@ async def _play(played: Played, whole: History, first: int, count: int) -> Playe
 
 async def _turn(played: Played, actor: SessionActor, whole: History, turn: int, *, measured: bool) -> None:
     raw, reply, at = whole.body(turn), reply_of(whole.reply(turn), turn), 1_600_000_000_000_000 + turn * APART
-    # As a provider counts: a count that is not credible is accounted in another way.
+    # Counts like a provider's: a count that is not credible would take another path through the account.
     reply = attrs.evolve(reply, usage={**reply.usage, "cache_read_input_tokens": len(raw) // 4})
     headers = ((SESSION_HEADER, "calls"), ("User-Agent", CLAUDE_CODE), ("X-Api-Key", "none"))
     started = time.thread_time()

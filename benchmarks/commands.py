@@ -23,8 +23,8 @@ TURNS, SESSIONS, SESSION_TURNS = 2_100, 45, 20
 QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS = 12, 3, 2
 ROUNDS, QUICK_ROUNDS = 10, 1
 
-UNREAD_TURNS = 500
-"""Turns before the first search."""
+UNINDEXED_TURNS = 500
+"""Turns recorded before the first search, which has to index them."""
 
 LONG, SHORT = "long", "short-0"
 
@@ -64,11 +64,11 @@ def times(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 
 def first(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Seconds of processor time, with PostgreSQL's, of the first search after many turns, and of the next. Derived data
-    waits, because the worker is stopped.
+    """Processor time in seconds, PostgreSQL included, of the first search after many turns and of a second one. The
+    worker is stopped, so the first search has to index the turns.
     """
     (ours,) = servers
-    directory, turns = data_dir(ours.own), QUICK_TURNS if quick else UNREAD_TURNS
+    directory, turns = data_dir(ours.own), QUICK_TURNS if quick else UNINDEXED_TURNS
     environ = {**os.environ, "MNEMOSYNE_DATA_DIR": str(directory), "MNEMOSYNE_PORT": str(ours.address.port)}
     worker = find_process(ours, WORKER)
     os.kill(worker, signal.SIGSTOP)
@@ -82,7 +82,7 @@ def first(servers: Sequence[Server], quick: bool) -> list[Row]:
     finally:
         os.kill(worker, signal.SIGCONT)
     found, again = taken
-    name = f"search after {turns} unread turns"
+    name = f"search after {turns} turns"
     return [
         single(f"first {name}", OURS, "s", found),
         single(f"second {name}", OURS, "s", again),

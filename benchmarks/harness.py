@@ -106,7 +106,7 @@ SERVING, WORKER, DATABASE = "serving process", "worker", "PostgreSQL"
 """Kinds of a server's processes."""
 
 FILES = "libraries and programs"
-"""What server and worker share in memory."""
+"""Files in memory that the server and its worker share."""
 
 _TELLING = {b"\0worker\0": WORKER, b"\0--place\0": SERVING}
 """By what in its command line a process is known."""
@@ -148,7 +148,7 @@ class Server:
         return used
 
     def own_memory_mb(self) -> dict[str, float]:
-        """Memory of the serving process and the worker that no file backs; and, once, that of shared files."""
+        """Memory in MB: anonymous memory of the serving process and of the worker, and, once, their mapped files."""
         used = {}
         for kind, pid in ((SERVING, self.pid), (WORKER, find_process(self, WORKER))):
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]

@@ -8,12 +8,12 @@ from tests.http.test_managed_openai import ChatTalk, ResponsesTalk, Talk
 pytestmark = pytest.mark.soak
 
 
-async def test_switch_at_turn_500_leaves_the_head_and_every_byte_before_the_first_eviction() -> None:
+async def test_switch_at_turn_500_changes_neither_the_head_nor_any_byte_before_the_first_eviction() -> None:
     await switch_on_after(500)
 
 
 @pytest.mark.parametrize("make", [ResponsesTalk, ChatTalk])
-async def test_switch_at_turn_500_leaves_every_byte_before_the_tools_join_in_openai_s_dialects(
+async def test_switch_at_turn_500_changes_no_byte_before_the_tools_join_in_openai_s_dialects(
     make: type[Talk],
 ) -> None:
     await switch_on_openai_after(make, 500)

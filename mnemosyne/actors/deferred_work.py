@@ -111,7 +111,7 @@ class DeferredWork:
         self._reads = {version: read for version, read in self._reads.items() if version in needed}
 
     def _list_ended(self) -> list[tuple[Address, OpenAttempt]]:
-        """The exchanges that have ended, each branch's by turn, and otherwise by the time of their end."""
+        """The exchanges that have ended, by time; those of one branch by turn, even if the clock was set back."""
         ended: list[tuple[int, Address, OpenAttempt]] = []
         for branch in self._state.branches.values():
             latest = 0

@@ -142,7 +142,7 @@ class SessionRegistry:
         for memory, assessed in self._list_assessed():
             view, usable = memory.view_of(assessed.branch), usable + assessed.usable
             lower = [(memory.objects[key], view.fidelity[key]) for key in view.objects if key in view.fidelity]
-            for each, fidelity in lower:  # few, while most are in full
+            for each, fidelity in lower:  # few; most objects are shown in full
                 objects[fidelity.label] += 1
                 shown[fidelity.label] += each.tokens_at(fidelity) or 0
                 full[fidelity.label] += each.tokens

@@ -623,7 +623,7 @@ class SessionActor:
         """Record a helper's work and its effect on objects. A command that decides nothing now has come too late. No
         work on content that was forgotten meanwhile is recorded.
         """
-        await self._take_in_edits()
+        await self._apply_edits()
         if done.generation != self.state.memory.generation:
             return None
         effects, _ = objects.decide_all(done.effect.commands, self.state.memory)
@@ -638,9 +638,9 @@ class SessionActor:
             self._orders.note_made(done.effect.commands, ticket)
         return ticket
 
-    async def _take_in_edits(self) -> None:
-        """Apply what a person changed meanwhile, in any process. An append would conflict with it, and what is due when
-        the session is idle or closed would be lost with this actor.
+    async def _apply_edits(self) -> None:
+        """Apply a person's edits, which any process may have appended meanwhile. Otherwise the next append would
+        conflict with them, and this actor would stop without its pending work, such as a closed session's summary.
         """
         if self._last is not None and not self._last.settled:
             return

@@ -158,7 +158,7 @@ def pin(**options: Any) -> Json:
       mnemosyne pin 5ft4gvt --reason "the plan" --turns 20
 
     --turns counts from the last turn of the object's branch. Pinning again replaces the pin. Pins may take at most half
-    of the window; beyond that, unpin others first. In a smaller window they stay.
+    of the window; beyond that, unpin others first. Pins stay when the window becomes smaller.
     """
     return _edit("pinObject", options)
 

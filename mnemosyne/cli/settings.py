@@ -43,8 +43,8 @@ def log_options(*more: str, of_first_shard: bool = False) -> Callable[[F], F]:
 
 
 def _on_each_shard(command: Callable[..., object], names: Set[str]) -> Callable[..., object]:
-    """Run a command, whose settings are the options ``names``, on each shard, or on those that have the sessions which
-    it names. A shard that fails is reported, and does not keep the command from the others.
+    """Run a command, whose settings are the options ``names``, on each shard, or only on those with the sessions
+    that it names. A shard that fails is reported, and does not keep the command from the others.
     """
 
     @wraps(command)
@@ -83,7 +83,7 @@ def _on_each_shard(command: Callable[..., object], names: Set[str]) -> Callable[
 
 
 def _holder_of(session: str, settings: dict[str, Any], config: Config) -> str:
-    """The DSN of the one shard that has a session; shards that cannot be asked are reported. Raises NotFound."""
+    """The DSN of the one shard that has a session; failing shards are reported. Raises NotFound and Ambiguous."""
     absent: list[NotFound] = []
     holders: dict[str, bool] = {}
     for dsn in databases_of(config):

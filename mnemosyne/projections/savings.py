@@ -26,7 +26,7 @@ TURNS = Table(
         "began": Type.INTEGER,
         "mode": Type.TEXT,
         "model": Type.TEXT,
-        "replied": Type.TEXT,  # the model
+        "replied": Type.TEXT,  # the model that replied
         "rounds": Type.INTEGER,
         "epoch": Type.INTEGER,
         "assumed": Type.BOOLEAN,

@@ -30,10 +30,10 @@ _SIDES = ("shadow", "expected", "actual")
 class Balance:
     """The actual and simulated usage of some turns, and the cost of ``helpers`` for them, which ``nanodollars``
     includes. ``managed`` counts turns in which other bytes than the client's own
-    were sent, ``assumed`` those whose usage the provider did not report, ``far`` those whose counts are not credible,
-    ``compacted`` those at which the client would
-    have compacted. ``billed``, ``unmanaged`` and ``expected`` (by the cache's rules) are tokens of plain input; the
-    nanodollars omit the ``unpriced`` turns, whose models (and terms) are ``unknown``.
+    were sent, ``assumed`` those whose usage the provider did not report, ``far`` those whose counts are not credible
+    (far from the estimate), ``compacted`` those at which the client would have compacted. ``billed``, ``unmanaged`` and
+    ``expected`` (by the cache's rules) are tokens of plain input; the nanodollars omit the ``unpriced`` turns, whose
+    models (and terms) are ``unknown``.
     """
 
     turns: int = 0
@@ -278,7 +278,7 @@ def list_caveats(balance: Balance) -> list[str]:
         caveats.append(f"For {turns} the provider reported no complete usage, so it is assumed, too.")
     if balance.far:
         turns = plural(balance.far, "turn")
-        caveats.append(f"The provider's counts of {turns} are not credible: billed, and the same without Mnemosyne.")
+        caveats.append(f"The provider's counts of {turns} are not credible; both sides of the comparison include them.")
     if balance.unpriced:
         turns, names = plural(balance.unpriced, "turn"), ", ".join(map(printable, sorted(balance.unknown)))
         caveats.append(f"{turns} without a known price ({names}): counted but not priced.")

@@ -187,7 +187,7 @@ def name_missing_price(model: str | None, terms: Terms) -> str:
 
 
 def terms_of_end(ended: TurnFinished | TurnInterrupted | RoundFinished) -> Terms:
-    """The terms on which a reply is billed; the event of an interrupted one does not name its model."""
+    """The terms on which a reply is billed, with its model unless it was interrupted: that event names none."""
     return terms_of(ended.usage, None if isinstance(ended, TurnInterrupted) else ended.model)
 
 

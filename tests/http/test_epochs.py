@@ -148,7 +148,7 @@ WRONG = ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": -5}, {"input_
 
 
 @pytest.mark.parametrize("usage", [{"input_tokens": 10**9}, *rarely(WRONG)])
-async def test_wrong_count_and_a_clock_set_back_leave_the_next_turn_as_it_is(usage: dict[str, int]) -> None:
+async def test_wrong_count_and_clock_set_back_do_not_change_the_next_turn(usage: dict[str, int]) -> None:
     clock = Clock()
     async with open_stage(clock=clock, window=SMALL) as stage:
         client = client_of(stage)

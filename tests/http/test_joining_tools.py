@@ -287,7 +287,7 @@ async def switch_on_openai_after(make: type[Talk], turns: int) -> None:
 
 
 @pytest.mark.parametrize("make", [ResponsesTalk, *rarely([ChatTalk])])
-async def test_switch_after_a_turn_leaves_every_byte_before_the_tools_join_in_openai_s_dialects(
+async def test_switch_after_a_turn_changes_no_byte_before_the_tools_join_in_openai_s_dialects(
     make: type[Talk],
 ) -> None:
     await switch_on_openai_after(make, 1)
@@ -295,7 +295,7 @@ async def test_switch_after_a_turn_leaves_every_byte_before_the_tools_join_in_op
 
 @pytest.mark.release
 @pytest.mark.parametrize("turns", [1, 50])
-async def test_switch_leaves_the_head_and_every_byte_before_the_first_eviction(turns: int) -> None:
+async def test_switch_changes_neither_the_head_nor_any_byte_before_the_first_eviction(turns: int) -> None:
     await switch_on_after(turns)
 
 

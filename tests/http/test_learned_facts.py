@@ -53,7 +53,7 @@ class Reader:
     prompts: list[HelperPrompt] = attrs.field(factory=list)
     was_asked_for_facts: trio.Event = attrs.field(factory=trio.Event)
     held: trio.Event | None = None
-    """Until this happens, it does not answer."""
+    """If given, it answers only after this event."""
 
     async def complete(self, prompt: HelperPrompt) -> Completion:
         self.prompts.append(prompt)
@@ -174,7 +174,7 @@ async def test_closing_orders_one_summary_with_its_sources_and_reopening_orders_
 
 
 @pytest.mark.parametrize("change", [{"closed": True}, {"title": "The login"}])
-async def test_a_result_after_a_person_s_change_keeps_the_summary_that_is_due(change: dict[str, Any]) -> None:
+async def test_helper_result_after_an_edit_by_a_person_keeps_the_pending_summary(change: dict[str, Any]) -> None:
     reader = Reader(held=(held := trio.Event()))
     async with reading(reader) as stage:
         await submit(stage, "s", PROMPT).work(PROMPT)

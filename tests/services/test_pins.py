@@ -47,7 +47,7 @@ async def test_a_repeated_pin_and_a_pin_of_a_missing_object_record_nothing() -> 
 
 
 @pytest.mark.parametrize(("counted", "has_room"), [(8_000, False), (4_000, True)])
-async def test_pins_take_the_tokens_that_the_provider_counted(counted: int, has_room: bool) -> None:
+async def test_limit_on_pins_uses_sizes_scaled_to_the_provider_s_counts(counted: int, has_room: bool) -> None:
     archive, stream, wanted = plain(), stream_of("local", "s"), "abc2345"
     started = SessionStarted(at=1, tenant="local", external_id="s", client="c", client_version=None, salt=b"s")
     made = created(wanted, 0, tokens=4_000)

@@ -41,8 +41,8 @@ class JournalLimits:
     longest_commit: float = 10.0
     """The duration after which a commit means that the database hangs."""
     batch_delay: float = 1.0
-    """The delay of an append that may wait, so that a turn commits twice instead of four times; it ends when anyone
-    waits for the append.
+    """The longest delay in seconds of an append that may wait. It ends early when another append is committed, or when
+    anything waits for this one.
     """
 
 
@@ -203,7 +203,7 @@ class GroupJournal:
         return ticket
 
     def _hurry(self, ticket: JournalTicket) -> None:
-        """Commit an append that may wait, and the others, now that someone waits for it."""
+        """Commit a delayed append at once, with all other pending ones, because something waits for it."""
         if ticket.due > trio.current_time():
             ticket.due = trio.current_time()
             self._wake.set()

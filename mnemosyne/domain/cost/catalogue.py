@@ -366,7 +366,7 @@ WEB_SEARCH = 10_000_000
 
 
 def find_billed(model: str | None, terms: Terms) -> str | None:
-    """Return the model that is billed: the one that replied, or if it has no known price, the ``model`` asked for."""
+    """Return the model that is billed: the one that replied or, if that has no known price, the requested ``model``."""
     return terms.model if price_of(terms.model) is not None else model or terms.model
 
 

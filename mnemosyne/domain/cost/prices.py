@@ -133,8 +133,8 @@ def reports_cache(usage: Mapping[str, Any]) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Terms:
-    """The terms on which the price of a reply depends, apart from the model asked for and its tokens, in the provider's
-    terms: the ``model`` that replied, the service tier, the region, the speed, and the number of web searches by the
+    """The terms on which the price of a reply depends, apart from the requested model and the tokens, in the provider's
+    words: the ``model`` that replied, the service tier, the region, the speed, and the number of web searches by the
     provider.
     """
 

@@ -112,13 +112,13 @@ PINNABLE = 2
 _NAMED = 5
 
 Sizing = Callable[[MemoryObject], MemoryObject]
-"""Gives an object the sizes to count, in tokens."""
+"""Returns an object with the sizes, in tokens, that a limit counts."""
 
 
 def find_no_room(memory: Memory, object_id: str, branch: str | None, size: Sizing) -> str | None:
     """The reason why pinning an object, in a branch or in every one, would leave a compaction too little room; None if
-    there is room, or if the object is pinned there already. Objects count in full, because a restore brings them back,
-    and as ``size`` gives them.
+    there is room, or if the object is pinned there already. Each object counts with its size in full according to
+    ``size``, because a restore may bring it back in full.
     """
     for name in memory.branches if branch is None else (branch,):
         shown = memory.view_of(name)

@@ -35,7 +35,7 @@ HALVED = 10
 """The rank in the search, from 0, at which a passage counts half as much as the best one."""
 
 LENGTH = 0.2
-"""The power of a source's tokens that divides the scores of its parts: a short source is mostly about one thing."""
+"""Scores of parts are divided by their source's tokens to this power: a short source is mostly about one thing."""
 
 _LINE = re.compile(
     r"[^\n]{0,199}(?=\n|\Z)|[^\n]{60,196}(?:[.!?;][\"')\]*_]{0,3}|[}\]],)(?=\s)|[^\n]{100,199}(?=\s)|[^\n]{1,199}"
@@ -167,9 +167,9 @@ def _join(chosen: Sequence[_Part]) -> list[tuple[Source, Span]]:
 
 
 def _choose(question: str, parts: Sequence[_Part], most: int, fill: bool) -> list[_Part]:
-    """The parts that a question is about, best first, and to ``fill`` the room the others; all if it is about none. The
-    score counts by the root of the tokens of a part and of those chosen before it from its source, so that several
-    short parts precede a long one that is hardly better, and other sources precede more of the same one.
+    """Parts that a question is about, best first, up to ``most`` tokens; all parts if it is about none, or to ``fill``.
+    A score is divided by the root of a part's tokens plus those already chosen from its source, so that several short
+    parts precede a long one that is hardly better, and other sources precede more of the same one.
     """
     scores = _score(question, parts)
     chosen: dict[str, _Part] = {}

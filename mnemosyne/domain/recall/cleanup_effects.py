@@ -50,7 +50,7 @@ class Effects:
 
 def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: Now, *, at: int, size: Sizing) -> Effects:
     """The effects of one directive. For the next one of a reply, the caller applies these events to the memory
-    first. ``size`` gives objects the sizes that count for pins.
+    first. ``size`` returns an object with the sizes that the limit on pins counts.
     """
     match directive:
         case Drop(object_ids):

@@ -117,7 +117,7 @@ def _relate(each: MemoryObject, memory: Memory, branch: str) -> str:
     """The sentence about related objects that the branch does not show in full; empty without any."""
     away = {other.id for other, level in memory.within_reach(branch) if level is not Fidelity.FULL}
     ids = dict.fromkeys(link.target for link in each.links if link.relation in _NEEDED and link.target in away)
-    return f"It goes back to {_render_ids([*ids])}, which you do not see in full." if ids else ""
+    return f"Related objects that you do not see in full: {_render_ids([*ids])}." if ids else ""
 
 
 _NEEDED = (LinkRelation.DEPENDS_ON, LinkRelation.REFERENCES, LinkRelation.CAUSED_BY)

@@ -16,7 +16,7 @@ Assumptions about the shadow, which cannot be observed:
 * If the provider reads more from its cache than expected (a head that another session wrote), it would have read the
   same for the shadow. If it reads less, that does not count as a saving.
 * A turn whose counts are not credible would have cost the same.
-* A clock that was set back shows no pause. After that, the provider's reads decide whether a pause was one.
+* When the clock is set back, no time has passed. After that, the provider's reads decide whether a pause was real.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +70,7 @@ whether a prompt exceeds that size is only estimated.
 """
 
 _SET_BACK = 1_000_000
-"""The turns of branches that run at once may end out of order, by less than this (µs)."""
+"""Turns of concurrent branches may end out of order by at most this (µs); more means that the clock was set back."""
 
 _CLOSE = 20
 """A shortfall of at most 1/20 of the prompt is an estimation error, not a cache miss."""
@@ -155,7 +155,7 @@ class PartScales:
         return Fraction(size, unit)
 
     def sizes(self, ends: Iterable[int], head: int) -> tuple[list[int], int]:
-        """The same for several prefixes, times one number, and that number: integers are faster than fractions."""
+        """The sizes of several prefixes as integers, and the number that divides them: faster than fractions."""
         (of_head, head_unit), (of_messages, unit) = self.head.as_integer_ratio(), self.messages.as_integer_ratio()
         of_head, of_messages = of_head * unit, of_messages * head_unit
         return [of_head * min(end, head) + of_messages * max(0, end - head) for end in ends], head_unit * unit
@@ -167,8 +167,8 @@ class Ledger:
     input-token equivalents at list prices; ``sent`` and ``unsent`` are the tokens of both. ``observed`` and
     ``observed_tokens`` are the cost of the other turns, in equivalents and in tokens. ``recent`` holds, for the last
     turns that the provider counted, the equivalents of expected and recorded usage, input side only. ``compacts_at`` is
-    the size at which the client was last seen to compact, None if it was not. ``ended`` is when the last turn ended,
-    ``was_set_back``: once, that was before the end of an earlier turn.
+    the size at which the client was last seen to compact, None if it was not. ``ended`` is when the last turn ended.
+    ``was_set_back`` is whether any turn ended before an earlier one, because the clock was set back.
     """
 
     shadow: Cache = attrs.field(factory=Cache)
@@ -304,7 +304,7 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
 
 
 def _choose_pause(command: AccountTurn, ledger: Ledger, known: Account) -> Ledger:
-    """The ledger, or if the clock cannot be believed, the same with its cache entries moved to now: no time passed."""
+    """The ledger; if the clock is not credible, with its cache entries moved, as if no time had passed."""
     is_set_back = command.at < ledger.ended - _SET_BACK
     if command.bounded or not (is_set_back or ledger.was_set_back):
         return ledger
@@ -518,8 +518,8 @@ def _with(recent: tuple[tuple[Fraction, Fraction], ...], event: TurnAccounted) -
 
 
 def _weigh(event: TurnAccounted) -> TurnAccounted:
-    """The turn as later decisions count it: not at all if a count is far from what is possible, which neither ends
-    managing nor lets it spend more.
+    """The turn as later decisions count it. A turn with counts that are not credible costs nothing here, so that it
+    neither ends managing nor allows it to spend more.
     """
     most, counted = model_of(event.model).window, _bound(event.actual.prompt, event.estimated * event.rounds)
     if event.actual.output <= most and (counted or not event.actual.prompt):

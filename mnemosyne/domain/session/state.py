@@ -248,7 +248,7 @@ class Session:
 
     @property
     def size(self) -> Sizing:
-        """Gives objects the sizes that people see."""
+        """Returns an object with the sizes that people see, scaled to the provider's counts."""
         return partial(size_object, scales=self.counted_turns.find_scales())
 
     @property

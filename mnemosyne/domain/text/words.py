@@ -37,7 +37,7 @@ def words(text: str) -> Iterator[str]:
 
 
 _KNOWN = 1 << 12
-"""How many tokens' words are cached, 350 bytes each: of recorded tokens, 89 % are; without a limit, 92 %."""
+"""How many tokens' words are cached, 350 bytes each: 89 % hits on 500 recorded turns; 92 % with 16,384."""
 
 
 @lru_cache(maxsize=_KNOWN)

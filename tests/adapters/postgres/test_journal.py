@@ -161,7 +161,7 @@ class TestQueue:
                 await ticket.durable()
         assert committer.batches == [1, 64]
 
-    async def test_an_append_that_may_wait_commits_with_the_next_or_when_awaited_or_after_the_delay(
+    async def test_delayed_append_commits_with_the_next_or_when_awaited_or_after_the_delay(
         self, committer: FakeCommitter, autojump_clock: trio.testing.MockClock
     ) -> None:
         async with running(GroupJournal(committer, CODEC)) as journal:
@@ -179,7 +179,7 @@ class TestQueue:
             assert (waits, alone.settled) == (True, True)
             began = trio.current_time()
             assert await journal.submit(attrs.evolve(make_append(stream(1), 2, "d"), may_wait=True)).durable() == 3
-            assert trio.current_time() == began, "someone waits for it"
+            assert trio.current_time() == began, "it commits at once when awaited"
         assert committer.batches == [2, 1, 1]
 
     async def test_closing_writes_an_append_that_may_wait_at_once(

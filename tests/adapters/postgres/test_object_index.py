@@ -109,13 +109,13 @@ async def test_an_object_is_found_by_its_words_and_the_passage_is_quoted(dsn: st
             await world.search(stream, question)
 
 
-async def test_a_search_finds_no_words_that_an_insert_put_off(dsn: str) -> None:
+async def test_indexing_leaves_no_pending_words_in_the_index(dsn: str) -> None:
     async with indexing(dsn) as world:
         await world.add("s", *FILES)
         await world.catch_up()
     for left in (0, 1):
         assert query(dsn, "select gin_clean_pending_list('mnemosyne.object_words_words_idx')") == [(left,)]
-        query(dsn, "update mnemosyne.object_words set passage = passage + 1000")  # as if the indexer had ended here
+        query(dsn, "update mnemosyne.object_words set passage = passage + 1000")  # leaves some, without the merge
 
 
 async def test_a_search_never_returns_an_object_of_another_session(dsn: str) -> None:

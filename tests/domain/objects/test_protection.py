@@ -114,7 +114,7 @@ def test_pins_hold_at_most_half_of_the_window_of_every_branch_that_has_the_objec
     new = memory.with_view(BRANCH, attrs.evolve(shown, measure=Measure()))
     assert "may take 5,000 tokens" in str(
         find_no_room(new, third.object, BRANCH, estimated)
-    )  # as in the last request of another
+    )  # the limit of the last request in another branch
 
 
 def estimated(each: MemoryObject) -> MemoryObject:

@@ -104,7 +104,7 @@ def test_passages_are_quoted_in_the_search_s_order_where_no_word_is_shared() -> 
     assert rows[20] in second
 
 
-def test_parts_of_another_source_precede_more_of_the_same() -> None:
+def test_parts_of_another_source_precede_more_parts_of_the_same() -> None:
     text = "\n\n".join(f"row {n} of a table with nothing that the question says" for n in range(200))
     sources = [
         source(text, "a", found=[(0, (0, 9_000))]),
@@ -113,7 +113,7 @@ def test_parts_of_another_source_precede_more_of_the_same() -> None:
     assert {quote.object_id for quote, _ in answer("how come?", sources, 400, size)} == {"a", "b"}
 
 
-def test_room_of_a_helper_is_filled_with_what_shares_no_word_with_the_question() -> None:
+def test_helper_also_receives_parts_that_share_no_word_with_the_question() -> None:
     sources = [source("The port is 8443.", "a"), source("The server listens where the file says.", "b")]
     objects = remembered(*(created(each.id, 2 * n + 1) for n, each in enumerate(sources))).objects
     asked = question_for("which port?", sources, objects, size)

@@ -66,15 +66,15 @@ def test_outdated_object_is_labeled() -> None:
     assert "the file was changed later" in render_restored(found, after(found, state), BRANCH, 20, "x", AFTER)
 
 
-def test_restore_names_what_it_goes_back_to_unless_that_is_shown_in_full() -> None:
+def test_restore_names_related_objects_that_are_not_shown_in_full() -> None:
     links = tuple(Link(LinkRelation.DEPENDS_ON, each) for each in ("abc2345", "def2345", "abc2345"))
     state = remembered(created("def2345", 3), created("new2345", 9, links=links), before=STUBBED)
     state = remembered(degraded("new2345", Fidelity.EVICTED), before=state)
     found = restore(state, BRANCH, MemoryRestore("new2345", Fidelity.FULL, "r"), Spent())
     assert isinstance(found, GrantedRestore)
     told = render_restored(found, after(found, state), BRANCH, 20, "x", AFTER)
-    assert "It goes back to #abc2345, which you do not see in full." in told
-    assert "It goes back" not in restored("x")
+    assert "Related objects that you do not see in full: #abc2345." in told
+    assert "Related objects" not in restored("x")
 
 
 TWO = remembered(created("def2345", 9, kind=ObjectKind.CONVERSATION_PHASE), before=STUBBED)

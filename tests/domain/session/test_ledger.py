@@ -131,7 +131,7 @@ FAR = (Tokens(input=10**9), Tokens(input=5, read=10**9), Tokens(input=6_000, out
 
 
 @pytest.mark.parametrize(("far", "hidden"), [(Tokens(input=7), 0), *itertools.product(FAR, (0, 1))])
-def test_a_turn_with_an_impossible_count_costs_the_same_on_both_sides_and_decides_nothing(
+def test_a_turn_with_an_impossible_count_costs_the_same_on_both_sides_and_affects_no_decision(
     far: Tokens, hidden: int
 ) -> None:
     clients = [layout(body(history(number))) for number in range(1, 9)]

@@ -1,5 +1,5 @@
--- The links between memory entries. A link follows the replacements of both its ends, and is gone when one has ended
--- without a replacement.
+-- The links between memory entries. When an entry is replaced, its links move to the replacement; when it has ended
+-- without a replacement, they are not shown.
 set local check_function_bodies = off;  -- as in each later migration: the read models get their columns afterwards
 
 create function mnemosyne.shown_links() returns table (

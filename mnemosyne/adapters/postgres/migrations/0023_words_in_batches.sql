@@ -1,3 +1,3 @@
--- An insert puts off the entries of its words; the indexer merges them at its end, sorted, in a fifth of the time. A
--- search therefore reads none that are put off.
+-- An insert appends its words to the pending list of the index. The indexer merges that list, sorted, in the same
+-- transaction, so no search has to read it. Inserting and merging take about a quarter of the time.
 alter index mnemosyne.object_words_words_idx set (fastupdate = on);

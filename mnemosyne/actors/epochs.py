@@ -42,7 +42,7 @@ class Epochs:
     def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
         self._outside = outside
         self._bodies = bodies
-        self._sizes = Sizes()
+        self.sizes = Sizes()
         self._planned: tuple[PendingRequest, Situation] | None = None
 
     async def begin_epoch(self, asked: PendingRequest, session: Session) -> tuple[Rewritten | None, NoteFilled | None]:
@@ -50,7 +50,7 @@ class Epochs:
         request fills its window nevertheless.
         """
         try:
-            situation = epochs.situate(rereads.expect(asked, session), session, self._sizes)
+            situation = epochs.situate(rereads.expect(asked, session), session, self.sizes)
             if situation is None:
                 return None, None
             self._planned = asked, situation
@@ -76,7 +76,7 @@ class Epochs:
             return []
         self._planned = None
         try:
-            return epochs.list_leaving(asked, session, situation, self._sizes)
+            return epochs.list_leaving(asked, session, situation, self.sizes)
         except Exception:
             log.exception("the objects that branch %s will evict soon cannot be predicted", asked.branch)
             return []
@@ -88,7 +88,7 @@ class Epochs:
         if no epoch makes it fit.
         """
         try:
-            situation = epochs.situate(asked, session, self._sizes)
+            situation = epochs.situate(asked, session, self.sizes)
             if situation is None:
                 return None
             situation = attrs.evolve(situation, prompt=max(situation.prompt, tokens))
@@ -103,20 +103,20 @@ class Epochs:
 
     def judge_unplanned(self, asked: PendingRequest, session: Session) -> NoteFilled | None:
         """The note to record for a request that was sent unplanned, if it fills its window."""
-        situation = epochs.situate(asked, session, self._sizes)
+        situation = epochs.situate(asked, session, self.sizes)
         return epochs.note_filled(asked, situation, epochs.UNPLANNED) if situation is not None else None
 
     def answer_rereads(self, asked: PendingRequest, session: Session) -> tuple[UpstreamHistory, tuple[Event, ...]]:
         """The history of a request, with evicted content restored where the client refers to its own copy of it."""
         try:
-            return rereads.answer(asked, session, self._sizes)
+            return rereads.answer(asked, session, self.sizes)
         except Exception:
             log.exception("turn %d of branch %s continues without evicted content", asked.turn, asked.branch)
             return asked.history, ()
 
     def find_room(self, asked: PendingRequest, session: Session) -> int:
         """The tokens that objects for a predicted need may add to a request."""
-        return find_room(asked, session, self._sizes)
+        return find_room(asked, session, self.sizes)
 
     async def begin_again(self, asked: PendingRequest, session: Session, decision: Decision) -> Rewritten | None:
         """The epoch of a request that cannot continue the current one; None if it cannot be rendered."""
@@ -130,18 +130,18 @@ class Epochs:
         """Decide whether this request begins an epoch; a policy that is not built in is asked first."""
         planned: Plan | NoRewrite | None = None
         if asked.policy not in policies.BUILT_IN and epochs.may_begin(asked):
-            objects = candidates_of(asked, session, self._sizes)
+            objects = candidates_of(asked, session, self.sizes)
             try:
                 planned = await self._outside.ask_policy(asked.policy, situation, objects)
             except PolicyFailed as failure:
                 self._outside.note_policy(failure)
                 planned = policies.plan_without(situation, objects, "the policy gave no usable plan")
-        return epochs.decide_epoch(asked, session, situation, self._sizes, planned)
+        return epochs.decide_epoch(asked, session, situation, self.sizes, planned)
 
     async def _rewrite(self, decision: Decision, asked: PendingRequest, session: Session) -> Rewritten | None:
         texts = epochs.texts_of(decision, asked, session)
         forms = await self._read_forms(texts, epochs.list_to_extract(decision, asked, session))
-        return await _run_by_size(asked, lambda: epochs.rewrite(decision, asked, session, forms, self._sizes))
+        return await _run_by_size(asked, lambda: epochs.rewrite(decision, asked, session, forms, self.sizes))
 
     async def _read_forms(self, texts: Mapping[str, bytes], contents: Mapping[str, bytes]) -> Forms:
         """The recorded renditions, and the contents from which others are made, as far as they are read in time."""

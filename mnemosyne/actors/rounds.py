@@ -161,7 +161,7 @@ class ManagedRounds:
 
     async def _join(self, opening: Opening) -> Planned | None:
         """The plan that adds the memory tools to a conversation that was waiting for them."""
-        late = late_tools.find(opening, opening.settings)
+        late = late_tools.find(opening, opening.settings, self._epochs.sizes)
         if late is None:
             return None
         rewritten, note = await self._epochs.begin_epoch(late.asked, late.session)

@@ -567,9 +567,12 @@ class Turn:
         """Whether the request without a plan fits the model, as far as is known. For a model in no table, only the
         configured window is known; it is the limit for a managed conversation whose actor is only busy.
         """
-        continuation = await self._continue_last()
         stream, conversation = (await self.identity()).stream, self._request.conversation
-        is_busy = self._registry.mode_of(stream, conversation) is Mode.MANAGE
+        mode = self._registry.mode_of(stream, conversation)
+        if mode is Mode.OBSERVE:
+            return True  # its client's own bytes, as before
+        is_busy = mode is Mode.MANAGE
+        continuation = await self._continue_last()
         read = await (
             self._request.read()
             if continuation is None

@@ -25,9 +25,9 @@ for _kind, _values in _KINDS:
     for _value in _values:
         _KIND_OF[_value] = _kind[0]
 
-_PER_CHARACTER = ((b"a", 33), (b"A", 126), (b"1", 44), (b".", 287), (b"n", 1049), (b"s", 479))
-_PER_CHARACTER_ASSUMED = ((b"2", 600), (b"3", 1100), (b"4", 2000))
-"""The recordings contain almost none of these characters, so these weights are not fitted."""
+_PER_CHARACTER = ((b"a", 33), (b"A", 126), (b"1", 44), (b".", 287), (b"n", 1049))
+_BEYOND_ASCII = ((b"s", 479), (b"2", 600), (b"3", 1100), (b"4", 2000))
+"""The recordings contain almost none of the last three, so their weights are not fitted."""
 
 _HUMP = 1482
 """For an upper-case letter after a lower-case one, as in camelCase."""
@@ -63,7 +63,7 @@ def weight(text: str) -> int:
 def _weigh(text: str) -> int:
     kinds = text.encode("utf-8", "replace").translate(_KIND_OF)
     total = _HUMP * kinds.count(b"aA")
-    for kind, factor in (*_PER_CHARACTER, *_PER_CHARACTER_ASSUMED):
+    for kind, factor in _PER_CHARACTER if text.isascii() else (*_PER_CHARACTER, *_BEYOND_ASCII):
         total += factor * kinds.count(kind)
     for ones, start, factor in _RUNS:
         runs = kinds.translate(ones)

@@ -13,11 +13,11 @@ from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve_all
-from mnemosyne.domain.window import rounds, upstream_history
+from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.epochs import may_drop_thinking
 from mnemosyne.domain.window.planning import RULE
 from mnemosyne.domain.window.rounds import Opening
-from mnemosyne.domain.window.situation import PendingRequest
+from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.wire.markers import asks_for_an_hour
 
 WITH_AN_EPOCH = "content is evicted, and the memory tools are added behind the cached head"
@@ -40,17 +40,17 @@ class LateTools:
         return self.asked.forgotten and not self.command.behind
 
 
-def find(opening: Opening, settings: ServerSettings) -> LateTools | None:
+def find(opening: Opening, settings: ServerSettings, sizes: Sizes) -> LateTools | None:
     """The tools that may be added with this request; None if its branch does not wait for any, or has to wait
     longer.
     """
     if not (_waits(opening) and may_drop_thinking(opening.read)):
         return None
-    prompt, tools = rounds.count_with_tools(opening)
-    behind = opening.branch.behind
-    if not behind and prompt + tools > RULE.margin * prompt:
-        return None
     if rounds.obstacle_in(opening.read) or rounds.why_too_dear(opening, settings):
+        return None
+    behind = opening.branch.behind
+    prompt, tools = (0, 0) if behind else rounds.count_with_tools(opening, sizes)
+    if prompt + tools > RULE.margin * prompt:
         return None
     command = rounds.set_mode(opening, settings, Mode.MANAGE, WITH_AN_EPOCH if behind else LARGE_ENOUGH, late=True)
     return LateTools(command=command, session=_session(opening, command), asked=_ask(opening, settings))
@@ -72,7 +72,7 @@ def _session(opening: Opening, command: SetMode) -> Session:
 
 
 def _ask(opening: Opening, settings: ServerSettings) -> PendingRequest:
-    history = upstream_history.first(opening.client(), dialect=opening.read.dialect)
+    history = opening.anew
     kept = min(opening.began.kept, len(history.ends))
     sent = history.ends[kept - 1] if kept else 0
     return PendingRequest(

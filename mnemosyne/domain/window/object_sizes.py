@@ -120,7 +120,8 @@ def size_of(
 
 
 def _measure(messages: Sequence[Message]) -> Features:
-    return sum(map(features_of_message, messages), Features()) - _NOTHING
+    features = (_AROUND if each == AROUND else features_of_message(each) for each in messages)
+    return sum(features, Features()) - _AROUND - _AROUND
 
 
-_NOTHING = features_of_message(AROUND) + features_of_message(AROUND)
+_AROUND = features_of_message(AROUND)

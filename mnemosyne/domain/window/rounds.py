@@ -133,6 +133,11 @@ class Opening:
         return _client(self.read, start)
 
     @cached_property
+    def anew(self) -> UpstreamHistory:
+        """A history that begins with the client's messages, without their thinking."""
+        return upstream_history.first(self.client(), dialect=self.read.dialect)
+
+    @cached_property
     def fits(self) -> bool:
         """Whether the client's whole history probably fits the model's window."""
         model = self.read.fields.model
@@ -262,7 +267,7 @@ def _is_small(opening: Opening, settings: ServerSettings) -> bool:
     if settings.manages_small:
         return False
     read, ledger, tariff = opening.read, count_observed(opening.session.ledger), tariff_of(opening, settings)
-    prompt, tools = count_with_tools(opening)
+    prompt, tools = count_with_tools(opening, Sizes())
     for cost in costs_of(tariff, read.fields.model, ledger, hour=asks_for_an_hour(read)):
         write = cost.write if is_remembered(read, tariff) else 1
         if cost.billed + (prompt + tools) * write > RULE.margin * (cost.shadow + prompt * write):
@@ -270,10 +275,11 @@ def _is_small(opening: Opening, settings: ServerSettings) -> bool:
     return False
 
 
-def count_with_tools(opening: Opening) -> tuple[int, int]:
+def count_with_tools(opening: Opening, sizes: Sizes) -> tuple[int, int]:
     """The estimated tokens of a request without its thinking, and those of the memory tools."""
     estimator = opening.session.memory.view_of(opening.goes_on_from).estimator(opening.read.fields.model)
-    return count_tokens(opening.read, estimator), estimator.tokens(OWN_TOOLS)
+    held = sizes.of(opening.anew.messages, opening.read.dialect)
+    return estimator.tokens(held + head_of(opening.read)), estimator.tokens(OWN_TOOLS)
 
 
 def is_remembered(read: Transcript, tariff: Tariff) -> bool:

@@ -21,15 +21,16 @@ NO_CONTENT = "(no content)"
 def of_client(message: bytes, *, keep_thinking: bool = False) -> bytes:
     """Convert a client's message for sending upstream. An assistant message loses its thinking and blank texts."""
     message = as_valid(message)
-    place = _content(message)
+    members = json_spans.members(message) or ()  # once: a session that begins to be managed reads all its messages
+    place = _content_in(message, members)
     if place is None:
         return message
     start, end = place.value_start, place.value_end
     if message[start : start + 1] == b'"':
         blocks = [b'{"type":"text","text":' + message[start:end] + b"}"]
     else:
-        blocks = [unmark(block) for block in blocks_of(message)]
-        if not keep_thinking and role_of(message) == "assistant":
+        blocks = [unmark(message[at:until]) for at, until in json_spans.elements(message, start) or ()]
+        if not keep_thinking and _role_in(message, members) == "assistant":
             kept = [block for block in blocks if not _is_excluded(json_values.read(block))]
             blocks = kept if kept or not blocks else [as_json({"type": "text", "text": NO_CONTENT})]
     return message[:start] + b"[" + b",".join(blocks) + b"]" + message[end:]
@@ -72,7 +73,11 @@ def with_block(message: bytes, block: bytes) -> bytes:
 
 
 def role_of(message: bytes) -> str:
-    for member in reversed(json_spans.members(message) or ()):
+    return _role_in(message, json_spans.members(message) or ())
+
+
+def _role_in(message: bytes, members: Sequence[Member]) -> str:
+    for member in reversed(members):
         if member.key == "role":
             role = json_values.read(message[member.value_start : member.value_end])
             return role if isinstance(role, str) else ""
@@ -166,7 +171,11 @@ def _content(message: bytes) -> Member | None:
     """Locate the content of a message, if it is a string or a list. If the key is repeated, JSON parsers use the last
     one.
     """
-    contents = [member for member in json_spans.members(message) or () if member.key == "content"]
+    return _content_in(message, json_spans.members(message) or ())
+
+
+def _content_in(message: bytes, members: Sequence[Member]) -> Member | None:
+    contents = [member for member in members if member.key == "content"]
     is_read = contents and message[contents[-1].value_start : contents[-1].value_start + 1] in (b"[", b'"')
     return contents[-1] if is_read else None
 

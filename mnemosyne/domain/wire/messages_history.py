@@ -86,8 +86,10 @@ class AlternatingHistory:
 
     def message(self, element: bytes) -> dict[str, Any]:
         """Parse a client's message, without markers and with a list as content."""
-        message: dict[str, Any] = json_values.read(message_bytes.of_client(element, keep_thinking=True))
-        return message
+        bare = message_bytes.bare(message_bytes.as_valid(element))
+        message: dict[str, Any] = json_values.read(bare)
+        content = message.get("content")
+        return {**message, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else message
 
     def write(self, message: Mapping[str, Any], elements: Sequence[bytes], *, same: bool) -> list[bytes]:
         """Write a rendered message; an unchanged one keeps the client's bytes."""

@@ -1,14 +1,16 @@
 """Memory tools wait while they are too large a part of a conversation, and are added when that costs nothing."""
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import pytest
 
+from mnemosyne.domain.cost import tokens
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.window import epochs, late_tools
+from mnemosyne.domain.window import epochs, late_tools, situation, upstream_history
 from mnemosyne.domain.window.planning import NoRewrite, price_of_rewrite
 from mnemosyne.domain.window.rounds import TOO_SMALL, Opening, choose_mode, mode_without_us, opening_of
 from mnemosyne.domain.window.situation import Sizes, situation_of
@@ -80,7 +82,7 @@ def test_small_first_request_waits_for_tools_even_if_the_client_could_not_wait()
 
 def test_tools_are_added_only_after_the_cache_expired() -> None:
     for after, come in ((4 * MINUTE, False), (5 * MINUTE, True)):
-        found = late_tools.find(opening(waiting(100), body(100, 20_000), MINUTE + after), SETTINGS)
+        found = late_tools.find(opening(waiting(100), body(100, 20_000), MINUTE + after), SETTINGS, Sizes())
         assert found is not None
         assert found.are_free is come
         assert (found.command.mode, found.command.late) == (Mode.MANAGE, True)
@@ -89,7 +91,7 @@ def test_tools_are_added_only_after_the_cache_expired() -> None:
 @pytest.mark.parametrize("seconds", [1, 1_000])
 def test_tools_keep_waiting_in_a_small_prompt_after_any_break(seconds: int) -> None:
     story = waiting(100)
-    assert late_tools.find(opening(story, body(100, 5_000), (60 + seconds) * 1_000_000), SETTINGS) is None
+    assert late_tools.find(opening(story, body(100, 5_000), (60 + seconds) * 1_000_000), SETTINGS, Sizes()) is None
 
 
 def test_tools_are_added_at_once_without_a_cache_or_for_another_model() -> None:
@@ -98,7 +100,7 @@ def test_tools_are_added_at_once_without_a_cache_or_for_another_model() -> None:
     assert same.last is not None
     other = attrs.evolve(same, last=attrs.evolve(same.last, model="claude-sonnet-4-5"))
     for each in (unmarked, other):
-        found = late_tools.find(each, SETTINGS)
+        found = late_tools.find(each, SETTINGS, Sizes())
         assert found is not None
         assert found.are_free
 
@@ -106,16 +108,16 @@ def test_tools_are_added_at_once_without_a_cache_or_for_another_model() -> None:
 def test_tools_are_not_added_if_managing_is_off_or_unwanted_or_thinking_must_stay() -> None:
     at = 10 * MINUTE
     ripe = opening(waiting(100), body(100, 20_000), at)
-    assert late_tools.find(ripe, SETTINGS) is not None
+    assert late_tools.find(ripe, SETTINGS, Sizes()) is not None
     for each in (
         attrs.evolve(ripe, wanted=Mode.OBSERVE),
         attrs.evolve(ripe, default=Mode.OBSERVE),
         attrs.evolve(ripe, session=attrs.evolve(ripe.session, switched=False)),
     ):
-        assert late_tools.find(each, SETTINGS) is None
+        assert late_tools.find(each, SETTINGS, Sizes()) is None
     observed = Story()
     opening(observed, body(100), MINUTE, Mode.OBSERVE)
-    assert late_tools.find(opening(observed, body(100, 20_000), at), SETTINGS) is None
+    assert late_tools.find(opening(observed, body(100, 20_000), at), SETTINGS, Sizes()) is None
 
 
 def test_fork_waits_for_tools_like_its_parent() -> None:
@@ -123,14 +125,14 @@ def test_fork_waits_for_tools_like_its_parent() -> None:
     opening(story, body(100, 200), 2 * MINUTE)
     fork = opening(story, body(100, 20_000), 10 * MINUTE)
     assert fork.opened is not None
-    found = late_tools.find(fork, SETTINGS)
+    found = late_tools.find(fork, SETTINGS, Sizes())
     assert found is not None
     assert found.are_free
 
 
 def test_history_continues_with_the_requests_of_the_client() -> None:
     ripe = opening(waiting(100), body(100, 20_000), 10 * MINUTE)
-    found = late_tools.find(ripe, SETTINGS)
+    found = late_tools.find(ripe, SETTINGS, Sizes())
     assert found is not None
     wire = found.session.branches["main"].wire
     assert wire is not None
@@ -143,7 +145,7 @@ def test_history_continues_with_the_requests_of_the_client() -> None:
 
 def test_adding_tools_rewrites_the_whole_prompt() -> None:
     ripe = opening(waiting(100), body(100, 20_000), 2 * MINUTE)
-    found = late_tools.find(ripe, SETTINGS)
+    found = late_tools.find(ripe, SETTINGS, Sizes())
     assert found is not None
     wire = found.session.branches["main"].wire
     assert wire is not None
@@ -155,3 +157,28 @@ def test_adding_tools_rewrites_the_whole_prompt() -> None:
     managed = attrs.evolve(situation, joining=0)
     assert price_of_rewrite(managed, (), {}) == (situation.prompt - situation.fixed - situation.new) * dearer
     assert isinstance(epochs.consider(found.asked, found.session, Sizes()), NoRewrite)
+
+
+def test_joining_reads_and_weighs_each_message_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ripe = opening(waiting(100), body(100, 20_000), 10 * MINUTE)
+    read, weighed, sizes = Counted(upstream_history.first), Counted(tokens.features_of_message), Sizes()
+    monkeypatch.setattr(upstream_history, "first", read)
+    monkeypatch.setattr(situation, "features_of_message", weighed)
+    found = late_tools.find(ripe, SETTINGS, sizes)
+    assert found is not None
+    wire = found.session.branches["main"].wire
+    assert wire is not None
+    situation_of(found.asked, found.session, wire, sizes)
+    assert (read.calls, weighed.calls) == (1, len(found.asked.read.messages))
+
+
+@attrs.define
+class Counted:
+    """A function whose calls are counted."""
+
+    function: Callable[..., object]
+    calls: int = 0
+
+    def __call__(self, *given: object, **named: object) -> object:
+        self.calls += 1
+        return self.function(*given, **named)

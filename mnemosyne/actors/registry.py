@@ -36,7 +36,7 @@ from mnemosyne.domain.window.policies import PlugIn
 from mnemosyne.domain.window.refusals import Refusal
 from mnemosyne.domain.window.rounds import SETTINGS
 from mnemosyne.domain.wire.transcript import Transcript
-from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError
+from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
 
 IDLE_SECONDS = 15 * 60
 """Idle time after which a session is unloaded."""
@@ -71,6 +71,8 @@ class _LoadedActor:
     """The conversations with a passthrough request that waits in the mailbox while the actor reads the log."""
     is_late: bool = False
     """Whether a caller timed out waiting for it."""
+    is_second: bool = False
+    """Whether it replaced an actor whose last append was refused, and got no message since."""
 
 
 class SessionRegistry:
@@ -161,7 +163,7 @@ class SessionRegistry:
         Raises LogUnavailable if too many messages wait there: the database has been unavailable for long.
         """
         awake = self._awake.get(identity.stream) or self._start(identity)
-        awake.last_used = trio.current_time()
+        awake.last_used, awake.is_second = trio.current_time(), False
         try:
             return _post(identity, awake.actor, message)
         except ActorStopped:
@@ -311,6 +313,7 @@ class SessionRegistry:
         while True:
             await trio.sleep(SWEEP_SECONDS)
             self._retire_idle(trio.current_time())
+            await self._restart_refused()
             self._pause_idle(trio.current_time())
             with trio.move_on_after(SWEEP_SECONDS):  # a hung database must not keep idle sessions loaded
                 await self._pause_on_close(trio.current_time())
@@ -320,6 +323,18 @@ class SessionRegistry:
             if awake.actor.loaded and now - awake.last_used <= QUIET_SECONDS:
                 with suppress(MnemosyneError):  # the next sweep tries again
                     await awake.actor.pause_on_close()
+
+    async def _restart_refused(self) -> None:
+        """Replace actors whose last append was refused: another process appended first, and without another request
+        nothing would derive the objects and the account of its last turn again.
+        """
+        for stream, awake in tuple(self._awake.items()):
+            try:
+                await awake.actor.stop_if_refused()
+            except VersionConflict:
+                self.discard(stream, awake.actor)
+                if not awake.is_second:
+                    self._start(awake.actor.identity).is_second = True
 
     def _pause_idle(self, now: float) -> None:
         for awake in self._awake.values():

@@ -257,7 +257,7 @@ class SessionActor:
 
     async def _handle(self, asked: Ask[Message, Answer]) -> None:
         try:
-            await self._stop_if_refused()
+            await self.stop_if_refused()
             asked.answer(await self.do(asked.message))
         except MnemosyneError as error:
             asked.refuse(error)
@@ -644,7 +644,7 @@ class SessionActor:
         """
         if self._last is not None and not self._last.settled:
             return
-        await self._stop_if_refused()
+        await self.stop_if_refused()
         with suppress(LogUnavailable):
             new = await self._log.read(self.identity.stream, after=self.state.version)
             if all(actor_of(each) is Actor.USER for each in new):
@@ -673,7 +673,7 @@ class SessionActor:
         """Queue events, grouped by the command that caused them, and evolve the state at once. ``may_wait``: no caller
         waits, so the append may be batched with others.
         """
-        await self._stop_if_refused()
+        await self.stop_if_refused()
         self._correlation = correlation_id
         envelopes = tuple(Envelope(event, correlation_id, command) for events, command in decided for event in events)
         stored = tuple(Content(digest, data) for digest, data in dict(contents).items())
@@ -692,12 +692,12 @@ class SessionActor:
         """
         if self._last is not None:
             await _wait_for_outcome(self._last)
-            await self._stop_if_refused()
+            await self.stop_if_refused()
         if await self._log.read(self.identity.stream, after=self.state.version):
             self.stop()
             raise VersionConflict("another process has written to the session")
 
-    async def _stop_if_refused(self) -> None:
+    async def stop_if_refused(self) -> None:
         """Stop and raise VersionConflict if the last append failed for any reason: the state includes events that never
         happened, and another writer may have advanced the stream to exactly the version that the next append expects.
         """

@@ -9,10 +9,15 @@ import trio
 from mnemosyne.actors import registry
 from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.registry import IDLE_SECONDS, PAUSE_SECONDS, SHORTEST_PAUSE, SWEEP_SECONDS
+from mnemosyne.adapters.postgres.journal import GroupJournal
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.decide import Gap
 from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.round_events import SessionEdited
 from tests.actors.support import (
+    CODEC,
     IDENTITY,
     OK,
     STREAM,
@@ -128,6 +133,21 @@ async def test_a_failed_actor_is_replaced_and_others_live_on(log: StoppableLog) 
         await process.turn("u1")
         assert process.registry.ask(IDENTITY, begin("u1"))[0] is not failing
         assert process.registry.ask(other, begin("v1"))[0] is untouched
+
+
+async def test_a_last_turn_is_accounted_although_a_person_s_change_was_recorded_before_its_account(
+    log: StoppableLog, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with open_process(log, GroupJournal(log, CODEC)) as process:
+        await process.turn("u1")
+        await trio.testing.wait_all_tasks_blocked()
+        before = await events_of(log)
+        edited = SessionEdited(at=9, title="The login")
+        await log.append(Append(STREAM, len(before), (Envelope(edited, "c"),)))
+        await trio.sleep(2 * SWEEP_SECONDS)
+    kinds = [type(event) for event in (await events_of(log))[len(before) :]]
+    assert TurnAccounted not in map(type, before)
+    assert (kinds[0], kinds.count(TurnAccounted)) == (SessionEdited, 1)
 
 
 async def test_gaps_add_up_until_they_are_taken_and_a_returned_one_keeps_its_start() -> None:

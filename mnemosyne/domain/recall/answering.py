@@ -144,18 +144,27 @@ def quote_sources(
     """
     largest = min(PART_TOKENS, most // 2)
     parts = [part for source in sources for part in _cut_parts(source, largest, tokens_of)]
+    chosen = _choose(question, parts, most, fill)
+    order = {(part.source.id, part.place): number for number, part in enumerate(chosen)}
     quotes: list[tuple[Quote, int]] = []
-    for source, span in _join(_choose(question, parts, most, fill)):
-        tokens = tokens_of(source.text[slice(*span)])
-        if tokens <= most:
-            quotes.append((quote(source.id, source.text, span), tokens))
-            most -= tokens
+    for run in _join(chosen, order):
+        source = run[0].source
+        while run:
+            span = run[0].span[0], run[-1].span[1]
+            tokens = tokens_of(source.text[slice(*span)])
+            if tokens <= most:
+                quotes.append((quote(source.id, source.text, span), tokens))
+                most -= tokens
+                break
+            # What is between the parts has tokens, too: leave out the worse ends.
+            for _ in range(max(1, len(run) * (tokens - most) // tokens)):
+                first, last = (order[source.id, part.place] for part in (run[0], run[-1]))
+                run.pop(0 if first > last else -1)
     return quotes
 
 
-def _join(chosen: Sequence[_Part]) -> list[tuple[Source, Span]]:
-    """The spans of parts, in order of the best part of each; neighboring parts are one span."""
-    order = {(part.source.id, part.place): number for number, part in enumerate(chosen)}
+def _join(chosen: Sequence[_Part], order: Mapping[tuple[str, int], int]) -> list[list[_Part]]:
+    """Runs of neighboring parts, in order of the best part of each."""
     runs: list[list[_Part]] = []
     for part in sorted(chosen, key=lambda part: (part.source.id, part.place)):
         if not part.first and (part.source.id, part.place - 1) in order:
@@ -163,7 +172,7 @@ def _join(chosen: Sequence[_Part]) -> list[tuple[Source, Span]]:
         else:
             runs.append([part])
     runs.sort(key=lambda run: min(order[part.source.id, part.place] for part in run))
-    return [(run[0].source, (run[0].span[0], run[-1].span[1])) for run in runs]
+    return runs
 
 
 def _choose(question: str, parts: Sequence[_Part], most: int, fill: bool) -> list[_Part]:

@@ -121,6 +121,12 @@ def test_helper_also_receives_parts_that_share_no_word_with_the_question() -> No
     assert [each.text for each in asked.passages] == [each.text for each in sources]
 
 
+def test_parts_with_blank_lines_between_them_fill_the_room_without_the_last() -> None:
+    rows = "\n\n\n\n".join(f"row {number} is good" for number in range(9_000))
+    quoted = quote_sources("what failed?", [source(rows)], HELPER_TOKENS, size, fill=True)
+    assert HELPER_TOKENS * 0.8 < sum(tokens for _, tokens in quoted) <= HELPER_TOKENS
+
+
 def test_other_parts_of_a_named_object_fill_the_room_after_the_best() -> None:
     rows = [f"row {n} of a table" for n in range(200)]
     long, short = (source("\n\n".join(["The port is 8443.", *some])) for some in (rows, rows[:20]))

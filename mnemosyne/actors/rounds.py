@@ -22,7 +22,6 @@ from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tariffs import Caching
-from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.history import guards
 from mnemosyne.domain.objects.aggregate import MemoryObject
@@ -633,8 +632,9 @@ class ManagedRounds:
             return Answers(spent=spent)
         settings = decision_inputs.in_force(self._state.find_taken(address.branch), self._settings)
         most = find_limit(settings.window, turn.read.fields.model, self._state)
-        used = self._count_used(address, turn, end, spent)
-        room = most - used if used is not None else None
+        used, model = window_of(end.reply.usage), turn.read.fields.model
+        is_possible = used is not None and used.prompt + used.output <= max(most, model_of(model).window)
+        room = most - used.prompt - used.output if used is not None and is_possible else None
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
         is_typed = not has_results(blocks_of(turn.read, -1))
         why = FaultReason.USER_RECALL if is_typed else FaultReason.REFERENCE
@@ -653,22 +653,6 @@ class ManagedRounds:
             faults=settings.faults,
             nearest=settings.nearest,
         )
-
-    def _count_used(self, address: Address, turn: ManagedTurn, end: RoundEnd, spent: Spent) -> int | None:
-        """The tokens of a round with its reply, as counted or, if the count is not credible, as estimated; None if the
-        provider did not count.
-        """
-        used, shown, model = (
-            window_of(end.reply.usage),
-            self._state.memory.view_of(address.branch),
-            turn.read.fields.model,
-        )
-        if used is None:
-            return None
-        estimator, sent = shown.estimator(model), shown.measure.sum_sent(shown.measure.held)
-        sent += Features(fixed=spent.tokens)
-        is_credible = estimator.believes(sent, used.prompt) and used.output <= model_of(model).window
-        return used.prompt + used.output if is_credible else estimator.tokens(sent)
 
     def _sum_spent(self, address: Address) -> Spent:
         return self._state.branches[address.branch].rounds.sum_spent(address.turn, address.attempt)

@@ -77,7 +77,7 @@ def _prompt(side: str) -> str:
 
 _COLUMNS = [f"{side}_{part}" for side in _SIDES for part in _PARTS]
 _PROMPT = "coalesce(nullif(counted, 0), estimated)"
-_FAR = f"{_prompt('actual')} not between estimated * rounds / {CREDIBLE} and estimated * rounds * {CREDIBLE}"
+_FAR = f"{_prompt('actual')} * {CREDIBLE} not between estimated * rounds and estimated * rounds * {CREDIBLE**2}"
 _TERMS = "replied, service_tier, inference_geo, speed"
 _SUMS = ",\n    ".join(f"sum({column})::bigint as {column}" for column in _COLUMNS)
 

@@ -313,7 +313,7 @@ class SessionRegistry:
         while True:
             await trio.sleep(SWEEP_SECONDS)
             self._retire_idle(trio.current_time())
-            await self._restart_refused()
+            await self._restart_after_refusal()
             self._pause_idle(trio.current_time())
             with trio.move_on_after(SWEEP_SECONDS):  # a hung database must not keep idle sessions loaded
                 await self._pause_on_close(trio.current_time())
@@ -324,7 +324,7 @@ class SessionRegistry:
                 with suppress(MnemosyneError):  # the next sweep tries again
                     await awake.actor.pause_on_close()
 
-    async def _restart_refused(self) -> None:
+    async def _restart_after_refusal(self) -> None:
         """Replace actors whose last append was refused: another process appended first, and without another request
         nothing would derive the objects and the account of its last turn again.
         """

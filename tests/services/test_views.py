@@ -277,9 +277,9 @@ def write_transcript(path: Path, tape: Mapping[str, Any]) -> Path:
                 "input_tokens": turn["usage"]["input"],
                 "cache_creation_input_tokens": turn["usage"]["cache_write"],
                 "cache_read_input_tokens": turn["usage"]["cache_read"],
-                "output_tokens": 0,  # as in the replies of the replay, which has a model of its own
+                "output_tokens": 0,  # as in the replies of the replay
             }
-            line["message"] |= {"id": f"msg_{number}", "model": "claude-opus-5-5", "usage": usage}
+            line["message"] |= {"id": f"msg_{number}", "model": "claude-opus-4-5", "usage": usage}
         line["timestamp"] = turns[number + (message["role"] == "user")]["ts"]
         lines.append(line)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

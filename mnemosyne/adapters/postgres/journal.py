@@ -40,7 +40,7 @@ class JournalLimits:
     """The assumed duration of a commit before the first one has ended."""
     longest_commit: float = 10.0
     """The duration after which a commit means that the database hangs."""
-    batch_delay: float = 1.0
+    batch_delay: float = 0.25
     """The longest delay in seconds of an append that may wait. It ends early when another append is committed, or when
     anything waits for this one.
     """

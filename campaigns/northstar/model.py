@@ -176,7 +176,7 @@ def _attributed(text: str, order: int, prompt: str = "", object_id: str | None =
 
 def _records(text: str) -> Iterator[tuple[str, str, str]]:
     """The records in memory results: for each its object's id, its description, and its text."""
-    word = re.search(r"^Below, up to the line that ends data (\w{8}), is recorded content", text, re.MULTILINE)
+    word = re.search(r"^Up to the line that ends data (\w{8}): recorded content", text, re.MULTILINE)
     if word:
         head = re.compile(rf"^--- data {word[1]}: #(\w{{7}}) (.*)$", re.MULTILINE)
         parts = head.split(text.partition(f"--- end of data {word[1]}")[0])[1:]

@@ -237,7 +237,7 @@ async def test_uncertain_passages_are_shown_as_such_at_a_cost_and_are_no_fault()
     assert (failed, events) == (False, ())
     assert text.startswith("Not in memory, as far as words and meaning tell.")
     assert "def login(user):" in text
-    assert "Left in this turn: 3 restores or answers" in text, "but the tokens count"
+    assert "left in this turn: 3 restores or answers" in text, "but the tokens count"
     text, _, _ = await ask("memory_query", question="what does open_the_door() return?")
     assert text.startswith("Not in memory: nothing that is remembered answers this."), "no source has that name"
     assert f"#{ask.id_of('login.py')}" in (await ask("memory_search", query="which doors lead in?"))[0]

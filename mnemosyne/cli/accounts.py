@@ -276,7 +276,7 @@ def balance_as_json(balance: Balance) -> dict[str, Any]:
     amounts = {"dollars": "nanodollars", "dollars_unmanaged": "nanodollars_unmanaged"}
     amounts |= {"dollars_saved": "nanodollars_saved", "dollars_helpers": "helpers"}
     return {
-        **members(balance, "turns deviates", managed_turns="managed", assumed_turns="assumed"),
+        **members(balance, "turns deviates", managed_turns="managed", assumed_turns="assumed", far_turns="far"),
         "unpriced_models": sorted(balance.unknown),
         **members(balance, unpriced_turns="unpriced", simulated_compactions="compacted"),
         **members(balance, tokens_sent="actual.prompt", tokens_unmanaged="shadow.prompt"),

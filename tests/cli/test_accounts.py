@@ -154,6 +154,7 @@ def test_json_total_is_the_sum_of_the_sessions() -> None:
     assert {name: row[name] for name in savings["total"]} == savings["total"]
     assert row["dollars_saved"] == pytest.approx(row["dollars_unmanaged"] - row["dollars"])
     assert (row["turns"], row["managed_turns"], row["tokens_sent"]) == (3, 3, 70_000)
+    assert (row["assumed_turns"], row["far_turns"]) == (1, 0)
     one = run_json("savings", row["session"])
     assert (one["total"], one["prediction"]["turns"] + one["prediction"]["left_out"]) == (savings["total"], 3)
     assert any(

@@ -298,7 +298,8 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
         deviates=False,
     )
     weighed = _weigh(event)
-    event = event if weighed is event else attrs.evolve(event, shadow=event.actual)
+    if weighed is not event or not all(_has_credible_count(command, sent) for sent in command.rounds):
+        event = attrs.evolve(event, shadow=event.actual)
     recent = _with(ledger.recent, weighed)
     return attrs.evolve(event, deviates=_deviates(recent) and not command.cache.one_slot)
 
@@ -521,10 +522,20 @@ def _weigh(event: TurnAccounted) -> TurnAccounted:
     """The turn as later decisions count it. A turn with counts that are not credible costs nothing here, so that it
     neither ends managing nor allows it to spend more.
     """
-    most, counted = model_of(event.model).window, _bound(event.actual.prompt, event.estimated * event.rounds)
-    if event.actual.output <= most and (counted or not event.actual.prompt):
+    if _are_credible(event.actual, event.estimated * event.rounds, event.model):
         return event
     return attrs.evolve(event, actual=Tokens(), shadow=Tokens(), assumed=True)
+
+
+def _has_credible_count(command: AccountTurn, sent: Sent) -> bool:
+    if command.bounded or sent.usage is None:
+        return True
+    return _are_credible(sent.usage, sent.layout.prompt.tokens, command.model)
+
+
+def _are_credible(used: Tokens, estimated: int, model: str | None) -> bool:
+    """Whether a request of that estimated size may have used so many tokens. A prompt without a count is credible."""
+    return used.output <= model_of(model).window and (not used.prompt or _bound(used.prompt, estimated) > 0)
 
 
 # Folding events

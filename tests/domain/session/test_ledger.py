@@ -143,6 +143,18 @@ def test_a_turn_with_an_impossible_count_costs_the_same_on_both_sides_and_affect
     assert held.billed == held.unmanaged == 0
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_impossible_count_among_the_rounds_of_a_turn_is_neither_a_loss_nor_a_saving(place: int) -> None:
+    client = layout(body(history(8)))
+    size = client.prompt.tokens
+    for far in (1, 5 * size):
+        counts = [Tokens(input=far if number == place else size) for number in range(3)]
+        command = turn(1, client, client, client, client, mode=Mode.MANAGE)
+        rounds = [attrs.evolve(each, usage=used) for each, used in zip(command.rounds, counts, strict=True)]
+        event = account(attrs.evolve(command, rounds=rounds), Ledger())
+        assert event.shadow == event.actual == sum(counts, Tokens())
+
+
 def test_a_second_attempt_is_billed_but_its_shadow_is_not_counted_twice() -> None:
     first = layout(body(history(1)))
     once, again = account_all([turn(1, first), turn(1, first, attempt=2, at=20 * SECOND)])[0]

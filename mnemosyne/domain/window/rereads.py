@@ -302,13 +302,17 @@ def _list_before(new: _Exchange, read: Transcript, known: _Files) -> Iterator[_E
     name = new.path.rpartition("/")[2]
     needle = name.encode() if name.isascii() and '"' not in name and "\\" not in name else b""
     results: dict[str, tuple[BlockPlace, Block]] = {}
+    unread: list[int] = []  # to parse all results for each new one would make a session's cost quadratic
     for number in range(new.message, -1, -1):
         if read.messages[number].role != "assistant":
-            for index, block in enumerate(read.blocks(number)):
-                place = BlockPlace(number, index)
-                if is_result(block) and place < new.place:
-                    results[str(call_id_of(block))] = place, block
+            unread.append(number)
         elif needle in read.message_bytes(number):
+            for each in unread:
+                for index, block in enumerate(read.blocks(each)):
+                    place = BlockPlace(each, index)
+                    if is_result(block) and place < new.place:
+                        results[str(call_id_of(block))] = place, block
+            unread.clear()
             found = [
                 _make_exchange(block, *results[str(block.get("id"))], known)
                 for block in read.blocks(number)

@@ -327,3 +327,12 @@ def test_dropped_content_is_found_by_either_form_of_its_path() -> None:
     content, _ = answered(ask([reading(STUB, f"{FOLDER}/{PATH}")], folder=FOLDER), state)
     assert content == f"{STUB}\n\n{render_pointer('abc2345')}"
     assert answered(ask([reading(STUB, f"/srv/{PATH}")], folder=FOLDER), state) == (STUB, ())
+
+
+def test_an_answer_without_content_parses_no_result_of_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [reading("short", f"src/{number}x.py") for number in range(300)]
+    parsed: list[int] = []
+    of = transcript.Transcript.message
+    monkeypatch.setattr(transcript.Transcript, "message", lambda read, index: parsed.append(index) or of(read, index))
+    rereads.expect(ask(steps), EVICTED)
+    assert len(set(parsed)) < 20

@@ -57,24 +57,22 @@ class PlugInRunner:
 
     def _run(self, situation: Situation, objects: tuple[Candidate, ...]) -> Plan | None:
         try:
-            return _copy(self.policy.planner(situation, lambda: objects))
-        except PolicyFailed:
-            raise
-        except BaseException as error:  # SystemExit, too, must end no server
-            raise PolicyFailed(f"it raised {type(error).__name__}", str(error)) from None
-
-
-def _copy(plan: object) -> Plan | None:
-    """A plan whose parts have their types, whatever the policy does to its own later. Its reason is dropped: it could
-    quote the session, and an epoch's reason survives the session's erasure.
-    """
-    if plan is None:
-        return None
-    if not isinstance(plan, Plan):
-        raise PolicyFailed(f"it returned {type(plan).__name__} instead of a Plan or None")
-    fidelities: dict[str, Fidelity] = {}
-    for key, fidelity in plan.fidelities.items():
-        if type(key) is not str or type(fidelity) is not Fidelity:
+            plan = self.policy.planner(situation, lambda: objects)
+            chosen = dict(plan.fidelities) if isinstance(plan, Plan) else {}
+        except BaseException as error:  # SystemExit, too, must end no server; a PolicyFailed of its own is as foreign
+            raise PolicyFailed(f"it raised {type(error).__name__}", _quote(error)) from None
+        if plan is None:
+            return None
+        if not isinstance(plan, Plan):
+            raise PolicyFailed(f"it returned {type(plan).__name__} instead of a Plan or None")
+        if any(type(key) is not str or type(fidelity) is not Fidelity for key, fidelity in chosen.items()):
             raise PolicyFailed("its plan does not assign a Fidelity to the id of each object")
-        fidelities[key] = fidelity
-    return Plan(fidelities=fidelities, reason="")
+        # Without its reason, which could quote the session and would survive the session's erasure.
+        return Plan(fidelities=chosen, reason="")
+
+
+def _quote(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:
+        return ""

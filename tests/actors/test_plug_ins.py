@@ -37,6 +37,18 @@ def plan_from(fidelities: Any) -> Plan:
     return Plan(fidelities=fidelities, reason="")
 
 
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def raises(error: type[Exception], *details: str) -> Any:
+    def planner(situation: Situation, candidates: Candidates) -> Plan | None:
+        raise error(*details)
+
+    return planner
+
+
 @pytest.mark.parametrize(
     ("planner", "why"),
     [
@@ -45,7 +57,8 @@ def plan_from(fidelities: Any) -> Plan:
         (lambda situation: None, "it raised TypeError"),
         (lambda situation, candidates: {"a": 3}, "it returned dict instead of a Plan or None"),
         (lambda situation, candidates: plan_from({"a": 3}), "its plan does not assign a Fidelity"),
-        (lambda situation, candidates: plan_from(None), "it raised AttributeError"),
+        (lambda situation, candidates: plan_from(None), "it raised TypeError"),
+        (raises(Untold), "it raised Untold"),
     ],
 )
 async def test_whatever_a_policy_does_is_a_failure_with_a_reason(planner: Any, why: str) -> None:
@@ -62,16 +75,16 @@ async def test_a_policy_rests_after_impossible_plans_too() -> None:
         await asked.plan(situation(), [candidate()], 10.0)
 
 
-async def test_the_servers_log_names_only_the_type_of_a_policys_exception(caplog: pytest.LogCaptureFixture) -> None:
-    def quotes(situation: Situation, candidates: Candidates) -> Plan | None:
-        raise ValueError("private")
-
-    services = ActorServices(patience=PATIENT, plug_in=runner(quotes))
+@pytest.mark.parametrize("kind", [ValueError, PolicyFailed])
+async def test_the_servers_log_names_only_the_type_of_a_policys_exception(
+    kind: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    services = ActorServices(patience=PATIENT, plug_in=runner(raises(kind, "private")))
     with pytest.raises(PolicyFailed) as failure:
         await services.ask_policy("mine:plan", situation(), [])
     services.note_policy(failure.value)
-    assert services.noted.policy == "it raised ValueError: private"
-    assert "it raised ValueError" in caplog.text
+    assert services.noted.policy == f"it raised {kind.__name__}: private"
+    assert f"it raised {kind.__name__}" in caplog.text
     assert "private" not in caplog.text
 
 

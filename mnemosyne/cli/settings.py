@@ -58,24 +58,24 @@ def _on_each_shard(command: Callable[..., object], names: Set[str]) -> Callable[
             session = None  # `mnemosyne search QUESTION`
         if session is not None:
             return command(*arguments, **{**options, "dsn": _holder_of(session, settings, config)})
+        parts: dict[str, dict[str, Any]] = {dsn: {} for dsn in databases_of(config)}
         if wanted := options.get("sessions"):
             holders = {each: _holder_of(each, settings, config) for each in wanted}
-            for dsn in dict.fromkeys(holders.values()):
-                command(*arguments, **{**options, "sessions": [w for w in wanted if holders[w] == dsn], "dsn": dsn})
-            return None
+            parts = {dsn: {"sessions": [w for w in wanted if holders[w] == dsn]} for dsn in holders.values()}
         absent: list[NotFound] = []
         failed = False
-        for dsn in databases_of(config):
+        for dsn, part in parts.items():
             try:
-                command(*arguments, **{**options, "dsn": dsn})
-            except NotFound as error:
-                absent.append(error)
+                command(*arguments, **{**options, **part, "dsn": dsn})
             except MnemosyneError as error:
+                if isinstance(error, NotFound) and not wanted:
+                    absent.append(error)
+                    continue
                 failed = True
                 say(f"{plain(dsn)}: {error}", err=True)
             except Exit as end:
                 failed = failed or end.exit_code != 0
-        if len(absent) == len(databases_of(config)):
+        if len(absent) == len(parts):
             raise absent[0]
         return click.get_current_context().exit(1) if failed else None
 
@@ -83,8 +83,11 @@ def _on_each_shard(command: Callable[..., object], names: Set[str]) -> Callable[
 
 
 def _holder_of(session: str, settings: dict[str, Any], config: Config) -> str:
-    """The DSN of the one shard that has a session; failing shards are reported. Raises NotFound and Ambiguous."""
+    """The DSN of the one shard that has a session. Failing shards are reported, and could hold another session with
+    the same beginning of an id. Raises NotFound and Ambiguous.
+    """
     absent: list[NotFound] = []
+    failed: list[str] = []
     holders: dict[str, bool] = {}
     for dsn in databases_of(config):
         try:
@@ -94,12 +97,15 @@ def _holder_of(session: str, settings: dict[str, Any], config: Config) -> str:
         except NotFound as error:
             absent.append(error)
         except MnemosyneError as error:
+            failed.append(plain(dsn))
             say(f"{plain(dsn)}: {error}", err=True)
     found = [dsn for dsn, is_name in holders.items() if is_name] or [*holders]
     if len(found) > 1:
         raise Ambiguous(
             f"{session!r} matches sessions in {' and '.join(map(plain, found))}. Give more of the id, or --dsn."
         )
+    if failed and holders and not any(holders.values()):
+        raise Ambiguous(f"{session!r} may match a session in {' and '.join(failed)}, too. Give the whole id, or --dsn.")
     if len(absent) == len(databases_of(config)):
         raise absent[0]
     return found[0] if found else click.get_current_context().exit(1)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from mnemosyne.cli.group import Commands
 from mnemosyne.cli.settings import log_options
-from mnemosyne.errors import LogUnavailable
+from mnemosyne.errors import LogUnavailable, NotFound
 from tests.cli.logs import GOLDEN, OBSERVED_LOG, STARTED, put_events, put_golden
 from tests.cli.running import SESSION, run
 from tests.fixtures import LentDatabases
@@ -51,6 +51,33 @@ def test_a_command_runs_on_each_database(
     assert (done.exit_code, done.stdout, done.stderr) == (code, printed, said)
 
 
+@program.command()
+@click.argument("sessions", nargs=-1)
+@log_options()
+def close(sessions: list[str], dsn: str, **options: object) -> None:
+    """Print the names of sessions, unless they are in the first database."""
+    if dsn == DSNS[0]:
+        raise LogUnavailable("it does not answer")
+    click.echo(f"{dsn[-4:]} {' '.join(sessions)}")
+
+
+def test_a_database_that_fails_keeps_a_command_from_no_session_in_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mnemosyne.cli.settings._is_its_name", lambda options, name: find_in(options["dsn"], name))
+    variables = {"MNEMOSYNE_DSN": DSNS[0], "MNEMOSYNE_SHARDS": ";".join(DSNS[1:]), "HOME": str(tmp_path)}
+    done = CliRunner(env=variables).invoke(program, ["close", "0", "1", "2"])
+    assert (done.exit_code, done.stdout) == (1, "b1/m 1\nb2/m 2\n")
+    assert done.stderr == "postgresql://u:***@db0/m: it does not answer\n"
+
+
+def find_in(dsn: str, name: str) -> bool:
+    """Whether a session is in a database of its number."""
+    if dsn[-3] != name:
+        raise NotFound(name)
+    return True
+
+
 def test_a_command_about_a_session_runs_only_where_that_is_the_only_one(
     databases: LentDatabases, tmp_path: Path
 ) -> None:
@@ -58,7 +85,9 @@ def test_a_command_about_a_session_runs_only_where_that_is_the_only_one(
         put_golden(one, OBSERVED_LOG)
         put_golden(two, OBSERVED_LOG, GOLDEN)
         environ: dict[str, Any] = {"MNEMOSYNE_DSN": one, "MNEMOSYNE_SHARDS": f"{two};{AWAY}"}
-        assert SESSION in run("timeline", SESSION[:8], "--json", **environ).stdout
+        assert SESSION in run("timeline", SESSION, "--json", **environ).stdout
+        unsure = run("timeline", SESSION[:8], code=1, **environ).stderr
+        assert f"'{SESSION[:8]}' may match a session in {AWAY}, too." in unsure
         environ["MNEMOSYNE_TENANT"] = "t"
         assert "There is no session 'x'" in run("timeline", "x", "--dsn", one, code=1).stderr
         refused = run("forget", TWICE, "--yes", code=1, **environ)

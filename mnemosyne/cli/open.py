@@ -12,6 +12,7 @@ import click
 import trio
 
 from mnemosyne.app.discovery import find_server
+from mnemosyne.app.discovery import url_of as server_url
 from mnemosyne.app.logs import start_logging
 from mnemosyne.app.pages import IDLE_SECONDS, run_pages
 from mnemosyne.app.process import end_with_server, now
@@ -82,7 +83,8 @@ def _show_alone(config: Config, page: str, secret: str, *, only_print: bool) -> 
     link = link_to(url_of(listener), page, secret)
 
     def ready() -> None:
-        say("No server is running; this command serves the pages until Ctrl-C.", err=True)
+        where = "is running" if config.port == 0 else f"answers at {server_url(config)} (see --port)"
+        say(f"No server {where}; this command serves the pages until Ctrl-C.", err=True)
         _show(link, only_print=only_print)
 
     async def run() -> None:

@@ -28,6 +28,7 @@ from mnemosyne.domain.wire.submitted import hash_prompt
 from mnemosyne.replay.deciding import review
 from mnemosyne.services import overviews
 from mnemosyne.services.knowledge import WriteStamp
+from mnemosyne.services.memories import fold
 from mnemosyne.services.session_edits import edit
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY
@@ -79,8 +80,8 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(reader: HelperModel, mode: Mode = Mode.OBSERVE) -> AsyncIterator[Stage]:
-    log, rules = StoppableLog(), {"reply": model_says(text(REPLY))}
+async def reading(reader: HelperModel, mode: Mode = Mode.OBSERVE, reply: str = REPLY) -> AsyncIterator[Stage]:
+    log, rules = StoppableLog(), {"reply": model_says(text(reply))}
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
     worker = HelperWorker(HelperModels(OneModel(reader), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
     options: dict[str, Any] = {"memory_tokens": 600, "owners": MemoryOwners(KEY), "questions": HelperQuestions()}
@@ -189,6 +190,32 @@ async def test_helper_result_after_an_edit_by_a_person_keeps_the_pending_summary
         kinds = {each.kind for each in await until_written(stage, 2)}
         assert kinds == {EntryKind.FACT, EntryKind.SESSION_SUMMARY}
         assert len(reader.asked("session_summary")) == 1
+
+
+async def test_a_compaction_by_the_client_orders_one_summary_of_its_window_with_its_sources() -> None:
+    reader, reply = (
+        Reader(),
+        f"{REPLY} Its form sends the name and the password, and a session lasts for a day, not more.",
+    )
+    opening = "This session is being continued from a previous conversation that ran out of context."
+    async with reading(reader, reply=reply) as stage:
+        talk = submit(stage, "s", PROMPT)
+        await talk.work(PROMPT)
+        await talk.work("And the other page?")
+        await talk.work("CRITICAL: Respond with TEXT ONLY. Summarize.")
+        assert reader.asked("session_summary") == []
+        talk.history = []
+        await talk.work(f"{opening}\n{reply}")
+        await talk.work("Go on.")
+        (work,) = await worked_in(stage, "session_summary")
+        assert (work.branch, work.turn) == ("main", 2)
+        (entry,) = [each for each in await until_written(stage, 2) if each.kind is EntryKind.SESSION_SUMMARY]
+        assert entry.content == f"Done: {REPLY}"
+        session = fold(await stage.log.read(await stage.stream()))
+        assert session.branches["successor-1"].parent == "main"
+        assert session.summary is not None
+        source = session.memory.objects[session.summary.sources[f"Done: {REPLY}"]]
+        assert (source.branch, source.first_turn) == ("main", 1)
 
 
 async def test_an_idle_session_is_summarized_once_for_the_next_one() -> None:

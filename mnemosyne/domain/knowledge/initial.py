@@ -6,6 +6,8 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import attrs
+
 from mnemosyne.domain.knowledge.decide import EntryDraft
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource
 
@@ -28,13 +30,16 @@ SHOWN_SCRIPTS = ("build", "dev", "start", "test", "lint", "format", "typecheck",
 
 
 def propose_entries(files: Mapping[str, str]) -> list[EntryDraft]:
-    """Propose entries from the texts of a project's files, by name: its purpose, technology and scripts."""
-    brief = next((found for name in READMES if name in files and (found := _find_brief(files[name]))), None)
+    """Propose entries from the texts of a project's files, by name: its purpose, technology and scripts. Without a
+    description in sentences, the README's first line is the brief, or else the first line of a manifest.
+    """
+    readmes = [files[name] for name in READMES if name in files]
+    brief = next((found for find in (_find_brief, _find_title) for each in readmes if (found := find(each))), None)
     drafts = [_draft(EntryKind.BRIEF, brief)] if brief else []
     for name, read in _MANIFESTS.items():
         if name in files:
             drafts += [_draft(kind, line) for kind, line in _read_safely(read, files[name])]
-    return drafts
+    return [attrs.evolve(each, kind=EntryKind.BRIEF) for each in drafts[:1]] + drafts[1:]
 
 
 def _draft(kind: EntryKind, line: str) -> EntryDraft:
@@ -45,10 +50,19 @@ def _draft(kind: EntryKind, line: str) -> EntryDraft:
 def _find_brief(readme: str) -> str | None:
     """The first paragraph in sentences."""
     for paragraph in _list_paragraphs(readme):
-        plain = " ".join(_MARKUP.sub(lambda found: found[1] or "", paragraph).split())
+        plain = _render_plain(paragraph)
         if not paragraph.lstrip().startswith(("#", "|", "-", "=")) and len(plain.split()) >= _FEWEST_WORDS:
             return plain
     return None
+
+
+def _find_title(readme: str) -> str | None:
+    """The first line with a letter or a digit."""
+    return next((line for line in map(_render_plain, readme.splitlines()) if re.search(r"\w", line)), None)
+
+
+def _render_plain(text: str) -> str:
+    return " ".join(_MARKUP.sub(lambda found: found[1] or "", text).split())
 
 
 def _list_paragraphs(readme: str) -> Iterator[str]:

@@ -55,10 +55,30 @@ def test_a_manifest_yields_the_projects_technology(name: str, text: str, told: l
 
 
 @pytest.mark.parametrize(
+    ("files", "brief", "others"),
+    [
+        ({"README.md": README, "Makefile": "test:\n"}, "App is a proxy", ["Targets of the Makefile: make test"]),
+        ({"README": "", "README.md": "![logo](x)\n# *App*\n## Use\n", "Makefile": "other:\n"}, "App", []),
+        ({"README.md": "# App\n", "README": README}, "App is a proxy", []),
+        ({"README.md": "# App\n", "Makefile": "test:\n"}, "App", ["Targets of the Makefile: make test"]),
+        ({"package.json": '{"name": "app"}'}, "package.json: the package app", []),
+    ],
+)
+def test_a_project_of_which_anything_is_known_has_one_brief(
+    files: dict[str, str], brief: str, others: list[str]
+) -> None:
+    first, *more = propose_entries(files)
+    assert first.kind is EntryKind.BRIEF
+    assert first.content.startswith(brief)
+    assert [each.content for each in more] == others
+    assert EntryKind.BRIEF not in {each.kind for each in more}
+
+
+@pytest.mark.parametrize(
     "text", ["", "{", "[", "null", '"x"', '{"scripts": 5}', "[project\n", "\x00" * 50, "[" * 5_000]
 )
 def test_an_invalid_manifest_proposes_nothing(text: str) -> None:
-    names = ("README.md", "package.json", "pyproject.toml", "Cargo.toml", "go.mod", "Makefile")
+    names = ("package.json", "pyproject.toml", "Cargo.toml", "go.mod", "Makefile")
     assert propose_entries(dict.fromkeys(names, text)) == []
 
 

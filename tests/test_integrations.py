@@ -41,7 +41,7 @@ def test_every_command_that_a_plugin_runs_exists() -> None:
     commands += [[each["command"], *each["args"]] for each in read(CLAUDE / ".mcp.json")["mcpServers"].values()]
     script = (OPENCODE / "mnemosyne.js").read_text(encoding="utf-8")
     commands += [["mnemosyne", name] for name in re.findall(r'COMMAND, \[?"(\w+)"', script)]
-    assert len(commands) == 5
+    assert len(commands) == 6
     for program, name in commands:
         assert program == "mnemosyne"
         assert name in main.places()
@@ -111,3 +111,33 @@ def test_opencode_plugin_reports_the_first_prompt_of_a_session_and_each_question
     assert added["id"] > asked["id"], "opencode shows parts in the order of their ids"
     assert added["synthetic"]
     assert told["compacting"] == {"context": ["Keep in the summary what the work at hand needs of this:\nSessionStart"]}
+
+
+ENDINGS = """
+import { Mnemosyne } from PLUGIN
+const get = async ({ path }) => ({ data: path.id === "child" ? { parentID: "first" } : {} })
+const messages = async ({ path }) => ({ data: path.id === "resumed" ? [{}] : [] })
+const plugin = await Mnemosyne({ client: { session: { get, messages } }, directory: process.cwd() })
+for (const sessionID of ["first", "child", "second", "resumed", "first"]) {
+  const parts = [{ id: "prt_0123456789abcdefgh", type: "text", text: sessionID }]
+  await plugin["chat.message"]({ sessionID }, { message: { id: "msg_1" }, parts })
+}
+await plugin.dispose()
+process.exit()
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
+def test_opencode_plugin_ends_a_session_when_another_begins_and_all_others_at_its_end(tmp_path: Path) -> None:
+    script, command, log = tmp_path / "program.mjs", tmp_path / "mnemosyne", tmp_path / "events"
+    script.write_text(ENDINGS.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
+    command.write_text(f'#!/bin/sh\nread -r event\necho "$event" >> "{log}"\n', encoding="utf-8")
+    command.chmod(0o755)
+    node = shutil.which("node")
+    assert node is not None
+    environ = {"PATH": "/usr/bin:/bin", "MNEMOSYNE_COMMAND": str(command)}
+    subprocess.run([node, script], cwd=tmp_path, env=environ, capture_output=True, timeout=DEADLINE, check=True)
+    events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    ended = [each["session_id"] for each in events if each["hook_event_name"] == "SessionEnd"]
+    assert ended[0] == "first"
+    assert sorted(ended[1:]) == ["first", "resumed", "second"], "a person went on with the first, and no child is one"

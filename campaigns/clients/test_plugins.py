@@ -15,7 +15,7 @@ from campaigns.clients.test_knowledge_of_agents import command as memory
 from tests.clients import workspace as workspaces
 from tests.clients.agents import Agent, ClaudeCode, Opencode
 from tests.clients.test_managed_agents import MANAGE
-from tests.clients.workspace import Server, Workspace, finished
+from tests.clients.workspace import MNEMOSYNE, Server, Workspace, finished
 
 pytestmark = pytest.mark.clients
 
@@ -124,6 +124,23 @@ def test_plugin_leaves_the_knowledge_to_a_managing_server(plugged: Workspace) ->
     (told,) = openings(plugged)
     assert told.count(KNOWN) == 1
     assert plugged.standin.violations == []
+
+
+@pytest.mark.parametrize("plugged", IN_CI, indirect=True, ids=[*REMEMBER])
+def test_session_is_closed_when_its_client_ends_and_opened_by_its_next_turn(plugged: Workspace) -> None:
+    plugged.script({"reply": {"text": "Yes."}})
+
+    def read_changes() -> list[str]:
+        (conversation,) = plugged.conversations()
+        where = ("--data-dir", str(plugged.server.data_dir), "--json")
+        arguments = [*MNEMOSYNE, "timeline", conversation.external_id, "--by", "user", *where]
+        changes = json.loads(finished(arguments, plugged.environment, plugged.project))
+        return [each["what"] for each in changes if each["what"] in ("closed", "opened")]
+
+    run(plugged, "Is it done?")
+    assert read_changes() == ["closed"]
+    run(plugged, "Is it still?", goes_on=True)
+    assert read_changes() == ["closed", "closed"], "the turn between them opened it"
 
 
 @pytest.mark.soak

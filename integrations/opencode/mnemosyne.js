@@ -3,6 +3,7 @@
 // - The first prompt of a session gets what is known as a part that opencode keeps, so it is the same in each request.
 // - A compaction is told what is known, so that its summary keeps what the work needs of it.
 // - The server gets the hash of each prompt that the user submits, except the texts of commands, which are files.
+// - A session is closed when the user begins another one, and when opencode ends.
 // - The tools are those of `mnemosyne mcp`.
 
 import { spawn } from "node:child_process"
@@ -29,22 +30,37 @@ function idBehind(part) {
 }
 
 export const Mnemosyne = async ({ client, directory }) => {
-  const begun = new Set()
+  const begun = new Map() // sessions, and whether each is the user's own, not one of an agent that another one calls
+  const open = new Set() // of those of the user; one ends when another one begins, and when opencode ends
   const commanded = new Set() // sessions whose next message is the text of a command
 
   /** Whether a session begins with this message: an agent that another one calls is told by that one. */
   async function begins(sessionID) {
+    if (begun.get(sessionID)) open.add(sessionID)
     if (begun.has(sessionID)) return false
-    begun.add(sessionID)
+    begun.set(sessionID, false)
     const session = (await client.session.get({ path: { id: sessionID } })).data
     const before = (await client.session.messages({ path: { id: sessionID } })).data
-    return !session?.parentID && !before?.length
+    const isNew = !session?.parentID && !before?.length
+    if (isNew) await end()
+    if (!session?.parentID) open.add(sessionID)
+    begun.set(sessionID, !session?.parentID)
+    return isNew
+  }
+
+  async function end() {
+    const ended = [...open]
+    open.clear()
+    const event = { hook_event_name: "SessionEnd", cwd: directory }
+    await Promise.all(ended.map((id) => ask({ ...event, session_id: id })))
   }
 
   return {
     config: async (config) => {
       config.mcp = { mnemosyne: { type: "local", command: [COMMAND, "mcp"] }, ...config.mcp }
     },
+
+    dispose: end,
 
     "command.execute.before": async ({ sessionID }) => {
       commanded.add(sessionID)

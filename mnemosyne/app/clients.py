@@ -174,9 +174,10 @@ def _list_able() -> str:
 
 
 def add_hooks(command: Sequence[str], data_dir: Path, *, keeps_files: bool) -> list[str]:
-    """Return the command line with hooks for this run, if the client has any: one that vouches for the prompts that the
-    user submits, and with ``keeps_files`` one that saves files before calls that may change them. They are merged into
-    the command's own settings. Raises BadOption if the client cannot save files, or its settings cannot be read.
+    """Return the command line with hooks for this run, if the client has any: those that vouch for the prompts that the
+    user submits and close the session at its end, and with ``keeps_files`` one that saves files before calls that may
+    change them. They are merged into the command's own settings. Raises BadOption if the client cannot save files, or
+    its settings cannot be read.
     """
     client = recognise(command)
     if client is None or not client.has_hooks:
@@ -187,7 +188,7 @@ def add_hooks(command: Sequence[str], data_dir: Path, *, keeps_files: bool) -> l
     # -P: do not import modules from the working directory, which is untrusted.
     words = (sys.executable, "-P", "-m", "mnemosyne", "hook", "--data-dir", str(data_dir.absolute()))
     hook = {"type": "command", "command": shlex.join(words), "timeout": HOOK_SECONDS}
-    hooks: dict[str, Any] = {"UserPromptSubmit": {"hooks": [hook]}}
+    hooks: dict[str, Any] = {event: {"hooks": [hook]} for event in ("UserPromptSubmit", "SessionEnd")}
     if keeps_files:
         hooks["PreToolUse"] = {"matcher": CHANGING, "hooks": [hook]}
     own, rest = _split_settings(command)

@@ -2,13 +2,14 @@
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.errors import MnemosyneError
+from mnemosyne.errors import MnemosyneError, NotFound
 
 if TYPE_CHECKING:
     from mnemosyne.app.hooks import HookEvent
@@ -29,7 +30,7 @@ def hook(**options: object) -> None:
 
     At SessionStart, it prints the saved facts for the model's context, unless a server manages the session.
     UserPromptSubmit sends the server the hash of the prompt that the user submits; PreToolUse saves the files (`run
-    --record-worktree`). It always exits with 0 and reports problems on stderr.
+    --record-worktree`). SessionEnd closes the session. It always exits with 0 and reports problems on stderr.
     """
     from mnemosyne.app.hooks import parse_event, present
 
@@ -41,6 +42,9 @@ def hook(**options: object) -> None:
 
             keep_before_call(event)
             return
+        if event.name == "SessionEnd":
+            close_session(event.session, config)
+            return
         present(event, os.environ, config)
         answer = answer_event(event, config)
     except MnemosyneError as error:
@@ -50,6 +54,17 @@ def hook(**options: object) -> None:
     else:
         if answer:
             say(answer)
+
+
+def close_session(session: str, config: "Config") -> None:
+    """Close the session with a client's id, if it is on record: the client has ended it."""
+    from mnemosyne.cli.log_access import has_log, with_log
+    from mnemosyne.cli.memory import stamp
+    from mnemosyne.services.session_edits import edit
+
+    if session and has_log(config):
+        with suppress(NotFound):
+            with_log(config, lambda storage: edit(storage, session, closed=True, stamp=stamp()))
 
 
 def answer_event(event: "HookEvent", config: "Config") -> str:

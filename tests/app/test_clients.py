@@ -276,7 +276,7 @@ def test_only_a_client_with_hooks_gets_them(tmp_path: Path) -> None:
     (entry,) = hooks_in(line)["PreToolUse"]
     assert [re.fullmatch(entry["matcher"], tool) is not None for tool in ("Bash", "mcp__a__b", "Read")] == [1, 1, 0]
     assert entry["hooks"][0]["command"].endswith(f"-m mnemosyne hook --data-dir {tmp_path}")
-    assert hooks_in(add_hooks(["claude"], tmp_path, keeps_files=False)).keys() == {"UserPromptSubmit"}
+    assert hooks_in(add_hooks(["claude"], tmp_path, keeps_files=False)).keys() == {"UserPromptSubmit", "SessionEnd"}
     for command in (["codex"], ["python", "agent.py"]):
         assert add_hooks(command, tmp_path, keeps_files=False) == command
         with pytest.raises(BadOption, match="--record-worktree works only with Claude Code"):

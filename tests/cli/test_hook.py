@@ -10,6 +10,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.cli.running import run, run_json
 from tests.cli.support import environ_for, invoked, serving
 from tests.waiting import DEADLINE
 
@@ -122,3 +123,15 @@ def test_odd_folder_does_not_block_the_client(folder: str, tmp_path: Path) -> No
         text, errors = ask(environ_for(tmp_path), event)
         assert text == ""
         assert "Traceback" not in errors
+
+
+def test_a_session_that_its_client_has_ended_is_closed_and_an_unknown_one_is_ignored(
+    own_conversation: str, tmp_path: Path
+) -> None:
+    external_id = run_json("sessions")[0]["external_id"]
+    event = {"hook_event_name": "SessionEnd", "cwd": str(tmp_path), "reason": "clear"}
+    for _ in range(2):
+        for session in (external_id, "unknown", ""):
+            assert run("hook", stdin=json.dumps({**event, "session_id": session}).encode()).output == ""
+    changes = [each["what"] for each in run_json("timeline", own_conversation, "--by", "user")]
+    assert changes.count("closed") == 1, changes

@@ -5,7 +5,9 @@ import trio.testing
 
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
-from mnemosyne.domain.helper.answer import HelperQuestion
+from mnemosyne.domain.helper.answer import ANSWER, HelperQuestion
+from mnemosyne.domain.helper.task import BACKGROUND
+from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.session.input_events import HelperAnswer
 from tests.actors.support import IDENTITY, PATIENT
 
@@ -54,3 +56,9 @@ async def test_late_answer_and_answer_without_a_question_are_dropped(autojump_cl
         assert await questions.ask(ONE, STREAM, USUAL) is None
     for number in (numbers[0], 7):
         assert not questions.answer(number, answer_of(ONE))
+
+
+def test_a_turn_waits_two_seconds_for_an_answer_and_no_other_task_has_a_turn_that_waits() -> None:
+    assert (ANSWER.limits.seconds, ANSWER.limits.pauses) == (2.0, ()), "a second attempt would be too late"
+    assert USUAL.helper > ANSWER.limits.seconds
+    assert {each.task.limits for each in BACKGROUND_TASKS.values()} == {BACKGROUND}

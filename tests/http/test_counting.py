@@ -280,7 +280,7 @@ async def check_answers(client: Client, stage: Stage, message: Json, wanted: str
     found = re.findall(r": #(\S+) L\d, .* ([\d,]+) tokens in full", searched)
     assert len(found) >= 3
     assert {each: as_number(size) for each, size in found} == {each: sizes[each] for each, _ in found}
-    (cost,) = re.findall(r"Cost: about ([\d,]+) tokens", restored)
+    (cost,) = re.findall(r"About ([\d,]+) tokens;", restored)
     assert as_number(cost) == sizes[wanted]
     (left,) = re.findall(r"restores or answers, ([\d,]+) tokens", restored)
     assert as_number(left) == 8_192 - sizes[wanted]

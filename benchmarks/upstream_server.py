@@ -26,6 +26,9 @@ _IN_BODY = re.compile(rb'"user_id": ?"((?:deltas|history)=[^"]+)"')
 BEGINNING = 2
 """The first frames of a history's reply: the message and its first block."""
 
+BYTES_PER_TOKEN = 4
+"""About what a provider counts."""
+
 WORDS = "the quick brown fox jumps over the lazy dog"
 
 
@@ -107,11 +110,13 @@ async def send_reply(stream: trio.SocketStream, script: Script) -> None:
     await stream.send_all(CLOSING)
 
 
-async def play_reply(stream: trio.SocketStream, asked: Played) -> None:
+async def play_reply(stream: trio.SocketStream, asked: Played, sent: int) -> None:
     """Send a reply of a history: its beginning, and then all the rest at once. The first block begins with the message,
-    as a provider says both once the model has begun; a relay may wait for the block.
+    as a provider says both once the model has begun; a relay may wait for the block. The prompt of ``sent`` bytes was
+    read from the cache: a provider that never reads would make each turn a cache miss, whose cause is searched for.
     """
-    frames = [frame(event) for event in message_events(history(asked.kind).reply(asked.turn), asked.turn)]
+    events = message_events(history(asked.kind).reply(asked.turn), asked.turn, sent // BYTES_PER_TOKEN)
+    frames = [frame(event) for event in events]
     beginning, body = (b"".join(map(_chunk, part)) for part in (frames[:BEGINNING], frames[BEGINNING:]))
     await trio.sleep(asked.wait_seconds)
     await stream.send_all(HEAD + beginning)
@@ -157,11 +162,12 @@ async def answer_client(stream: trio.SocketStream) -> None:
         while missing > 0:
             body.append(await stream.receive_some())
             missing -= len(body[-1])
-        match script_of(head, b"".join(body)):
+        whole = b"".join(body)
+        match script_of(head, whole):
             case Script() as script:
                 await send_reply(stream, script)
             case Played() as asked:
-                await play_reply(stream, asked)
+                await play_reply(stream, asked, len(whole))
 
 
 async def serve_connection(stream: trio.SocketStream) -> None:

@@ -246,6 +246,7 @@ class PromptReader:
     def __init__(self, archive: Archive, stream: UUID, history: History) -> None:
         self._archive, self._stream, self._history = archive, stream, history
         self._held: Lru[int, SentPrompt] = Lru(2)
+        self._contents: dict[bytes, bytes] = {}
 
     async def read(self, request: PromptRequest, before: PromptRequest | None, *, whole: bool) -> CacheReading | None:
         """The reading of a request; None if it is unknown. ``whole`` also looks for a change that caused nothing."""
@@ -283,7 +284,7 @@ class PromptReader:
         held = self._held.get(request.version)
         if held is not None:
             return held
-        rebuilt = await contexts.rebuild(self._archive, self._stream, self._history, request.attempt)
+        rebuilt = await contexts.rebuild(self._archive, self._stream, self._history, request.attempt, self._contents)
         near = next((each.layout for each in reversed(self._held.values())), None)
         lane = request.opened.lane
         before = near.read if near is not None and near.read.conversation == lane else None

@@ -66,10 +66,14 @@ class SessionContext:
     goal: str | None
 
 
-async def rebuild(archive: Archive, stream: UUID, history: History, attempt: Attempt) -> Rebuilt:
-    """The body of an attempt's request. Raises ContentForgotten, ContentMissing, LogFailed."""
+async def rebuild(
+    archive: Archive, stream: UUID, history: History, attempt: Attempt, held: dict[bytes, bytes] | None = None
+) -> Rebuilt:
+    """The body of an attempt's request. ``held`` are contents by digest that need not be read; it becomes those of this
+    body. Raises ContentForgotten, ContentMissing, LogFailed.
+    """
     made_of = time_travel.body_at(history, attempt)
-    body = await _assemble(archive, stream, made_of)
+    body = await _assemble(archive, stream, made_of, {} if held is None else held)
     return Rebuilt(attempt, made_of, body, sha256(body).digest())
 
 
@@ -178,12 +182,15 @@ def _largest(made_of: Recipe, span: Range) -> bytes | None:
 async def read_reply(archive: Archive, stream: UUID, attempt: Attempt) -> bytes | None:
     """The recorded part of the reply to an attempt; None if nothing arrived. Raises as ``rebuild``."""
     made_of = time_travel.reply_of(attempt)
-    return None if made_of is None else await _assemble(archive, stream, made_of)
+    return None if made_of is None else await _assemble(archive, stream, made_of, {})
 
 
-async def _assemble(archive: Archive, stream: UUID, made_of: Recipe) -> bytes:
+async def _assemble(archive: Archive, stream: UUID, made_of: Recipe, held: dict[bytes, bytes]) -> bytes:
+    needed = dict.fromkeys(time_travel.digests_in(made_of.pieces))
+    for digest in held.keys() - needed.keys():
+        del held[digest]
     try:
-        contents = await archive.contents.fetch(stream, list(time_travel.digests_in(made_of.pieces)))
+        held |= await archive.contents.fetch(stream, [digest for digest in needed if digest not in held])
     except ContentForgotten:
         raise ContentForgotten(f"Session {stream} was forgotten: the content of this turn was erased.") from None
-    return recipe.assemble(made_of.pieces, contents.__getitem__)
+    return recipe.assemble(made_of.pieces, held.__getitem__)

@@ -4,8 +4,10 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import UUID
 
 import attrs
+import pytest
 
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish
 from mnemosyne.domain.cost.cache_misses import Culprit, MissCause
@@ -168,6 +170,22 @@ async def test_each_miss_of_a_recorded_session_is_named_and_priced() -> None:
         r"6 cache misses cost \$0\.\d+\+: ",
         describe_misses([*found, attrs.evolve(unpriced, address=Address("fork-1", 1, 1))]) or "",
     )
+
+
+async def test_consecutive_cache_misses_read_each_content_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+    async with talking() as talk:
+        await record(talk, Client(), 6, lambda client, turn: True)
+        fetch = talk.archive.contents.fetch
+
+        async def count(stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+            asked.extend(digests)
+            return await fetch(stream, digests)
+
+        monkeypatch.setattr(talk.archive.contents, "fetch", count)
+        found = await explain(talk)
+    assert [each.causes[0].cold.cause for each in found] == [MissCause.START, *[MissCause.PROVIDER] * 5]
+    assert len(asked) == len(set(asked)) > len(found)
 
 
 async def test_one_turn_is_explained_without_the_others() -> None:

@@ -113,10 +113,9 @@ DECAY = 0.7
 """The chance that an edit quotes an object falls with the power -1/DECAY of the turns since its last use."""
 
 SIZES_HELD = 4096
-"""Cache size for logarithms of sizes: every object's size is looked up in every turn."""
+"""Cache size for the age limits of sizes: every object's size is looked up in every turn."""
 
 
-@lru_cache(SIZES_HELD)
 def _doublings(tokens: int) -> Fraction:
     return Fraction(log2(max(_LEAST, tokens) / _USUAL))
 
@@ -252,20 +251,26 @@ class WindowAges:
 
     def turns(self, candidate: Candidate) -> int:
         """Turns without use after which an object is old; at least one."""
-        limit = self.ages.of(candidate).of(candidate.tokens[0]) / self.hurry
-        quotable = find_quotable(candidate.kind, candidate.tags)
+        quotable, scale = find_quotable(candidate.kind, candidate.tags), (1, 1)
         if quotable is not None:
-            here, away = self._scales[quotable]
-            limit *= away if candidate.last_use < self.exchange else here
-        return max(1, round(limit))
+            scale = self._scales[quotable][candidate.last_use < self.exchange]
+        return _count_turns(self.ages.of(candidate), candidate.tokens[0], self.hurry, scale)
 
     @cached_property
-    def _scales(self) -> Mapping[Quotable, tuple[Fraction, Fraction]]:
-        """The factor for each kind, and once the user has typed since the last use."""
+    def _scales(self) -> Mapping[Quotable, tuple[tuple[int, int], tuple[int, int]]]:
+        """The factor for each kind, and once the user has typed since the last use, as ratios of integers."""
         least, most = self.ages.scales
         found = {}
         for quotable in Quotable:
             kind = Quotable.ANY if Quotable.ANY in self.reuse else quotable
             scale = self.reuse.get(kind, Reuse()).scale(self.ages.needed_again[kind])
             found[quotable] = min(most, max(least, scale))
-        return {quotable: (scale, scale * self.ages.away) for quotable, scale in found.items()}
+        return {
+            quotable: (scale.as_integer_ratio(), (scale * self.ages.away).as_integer_ratio())
+            for quotable, scale in found.items()
+        }
+
+
+@lru_cache(SIZES_HELD)
+def _count_turns(age: Age, tokens: int, hurry: int, scale: tuple[int, int]) -> int:
+    return max(1, round(age.of(tokens) / hurry * Fraction(*scale)))

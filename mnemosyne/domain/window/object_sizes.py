@@ -48,11 +48,15 @@ class Size:
     at: tuple[Features, Features | None, Features | None, Features, Features]
     thinking: Features
 
-    def tokens(self, estimator: Estimator, own: Estimator) -> tuple[int, int | None, int | None, int, int]:
-        """The estimated tokens; the full text uses the estimator ``own``."""
-        full, detailed, compact, stub, line = self.at
+    def count_full(self, estimator: Estimator) -> tuple[int, int]:
+        """The estimated tokens of the full text and of its thinking."""
+        return estimator.tokens(self.at[0]), estimator.tokens(self.thinking)
+
+    def tokens(self, estimator: Estimator, full: int) -> tuple[int, int | None, int | None, int, int]:
+        """The estimated tokens; ``full`` are those of the full text."""
+        _, detailed, compact, stub, line = self.at
         return (
-            own.tokens(full),
+            full,
             None if detailed is None else estimator.tokens(detailed),
             None if compact is None else estimator.tokens(compact),
             estimator.tokens(stub),

@@ -3,14 +3,21 @@
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import attrs
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
-from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
+from mnemosyne.domain.cost.tokens import (
+    Estimator,
+    Family,
+    Features,
+    features_of_block,
+    features_of_message,
+    features_of_text,
+)
 from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
-from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.faults import ReuseRecord
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
@@ -93,6 +100,7 @@ class Sizes:
     def __init__(self) -> None:
         self._messages: dict[bytes, Features] = {}  # repeated messages are the same bytes object, whose hash is cached
         self._objects: dict[str, tuple[bool, frozenset[Fidelity], Size]] = {}
+        self._grown: dict[str, tuple[tuple[Size, Family, Fraction], tuple[int, int]]] = {}
         self._history: tuple[tuple[bytes, ...], Features] = (), Features()
 
     def of(self, messages: Sequence[bytes], dialect: Dialect) -> Features:
@@ -131,6 +139,18 @@ class Sizes:
                 self._objects.clear()
             self._objects[obj.id] = may_be_extracted(obj), frozenset(obj.renditions), size
         return size
+
+    def count_grown(self, name: str, size: Size, usual: Estimator, scale: Fraction) -> tuple[int, int]:
+        """The tokens of the full text and of the thinking of an object whose turn had its own ``scale``, which does not
+        change.
+        """
+        if (held := self._grown.get(name)) is not None and held[0] == (size, usual.family, scale):
+            return held[1]
+        if len(self._grown) > SIZES_HELD:
+            self._grown.clear()
+        counted = size.count_full(usual.at(scale))
+        self._grown[name] = (size, usual.family, scale), counted
+        return counted
 
 
 def _size(obj: MemoryObject, asked: PendingRequest, before: Size | None) -> Size | None:
@@ -304,7 +324,7 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
     last = next(written, None)
     if last is not None and _turn_of(branch, last.places[-1].message) < exchange:
         last = None
-    in_order = sorted(there, key=lambda pair: _order(pair[0].places[0]))
+    in_order = sorted(there, key=lambda pair: (pair[0].places[0].message, pair[0].places[0].block))
     later = later_of((each.id, each.source_key, each.tags) for each, _ in in_order)
     of_model, signs_thinking = Estimator.of(asked.model), asked.dialect.signs_thinking
     candidates = []
@@ -314,7 +334,10 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
         size = sizes.of_object(each, asked)
         if size is not None:
             born = _turn_of(branch, each.places[-1].message)
-            own = of_model.at(grown[born]) if born in grown else estimator
+            scale = grown.get(born)
+            full, thinking = (
+                size.count_full(estimator) if scale is None else sizes.count_grown(each.id, size, of_model, scale)
+            )
             candidates.append(
                 Candidate(
                     key=each.id,
@@ -323,8 +346,8 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
                     tags=each.tags,
                     source_key=each.source_key,
                     fidelity=fidelity,
-                    tokens=size.tokens(estimator, own),
-                    thinking=own.tokens(size.thinking) if signs_thinking else 0,
+                    tokens=size.tokens(estimator, full),
+                    thinking=thinking if signs_thinking else 0,
                     born=born,
                     last_use=0 if each.released else max(born, each.last_use),
                     last_fault=None if each.released else each.last_fault,
@@ -335,10 +358,6 @@ def candidates_of(asked: PendingRequest, session: Session, sizes: Sizes) -> list
                 )
             )
     return candidates
-
-
-def _order(place: BlockPlace) -> tuple[int, int]:
-    return place.message, place.block
 
 
 def is_there(obj: MemoryObject, asked: PendingRequest) -> bool:

@@ -30,13 +30,17 @@ def measured(texts: dict[Fidelity, str] | None = None, before: Size | None = Non
     return size_of(each, alone(PLACES, HISTORY.__getitem__), text_size, before)
 
 
+def tokens_of(size: Size) -> tuple[int, int | None, int | None, int, int]:
+    return size.tokens(USUAL, size.count_full(USUAL)[0])
+
+
 def test_messages_of_an_object_contain_only_its_own_blocks() -> None:
     assert alone((BlockPlace(1, 1),), HISTORY.__getitem__) == [{"role": "assistant", "content": [CALL]}]
 
 
 def test_lower_fidelity_is_smaller() -> None:
     texts = {Fidelity.DETAILED: TEXT[:1_200], Fidelity.COMPACT: TEXT[:200]}
-    sizes = [each for each in measured(texts).tokens(USUAL, USUAL) if each is not None]
+    sizes = [each for each in tokens_of(measured(texts)) if each is not None]
     assert len(sizes) == len(Fidelity)
     assert sizes == sorted(sizes, reverse=True)
 
@@ -50,7 +54,7 @@ def test_incremental_measurement_equals_a_full_one() -> None:
 
 
 def test_missing_rendition_has_no_size() -> None:
-    full, detailed, compact, stub, _ = measured().tokens(USUAL, USUAL)
+    full, detailed, compact, stub, _ = tokens_of(measured())
     assert (detailed, compact) == (None, None)
     assert stub < full
 

@@ -1,14 +1,20 @@
 """The limit of a prompt, and the record of reuse."""
 
-import attrs
+from fractions import Fraction
 
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemosyne.domain.cost.tokens import Estimator, Features
 from mnemosyne.domain.objects.events import ObjectRestored, ObjectSuperseded, Supersession
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.session.ledger import Ledger
 from mnemosyne.domain.session.round_events import WindowStated
 from mnemosyne.domain.session.state import Session, evolve, evolve_all
 from mnemosyne.domain.window.ages import Quotable, Reuse
-from mnemosyne.domain.window.situation import count_reuse, find_limit
+from mnemosyne.domain.window.object_sizes import Size
+from mnemosyne.domain.window.situation import Sizes, count_reuse, find_limit
 from tests.domain.remembered import BRANCH, created, degraded, faulted, remembered
 from tests.domain.session_events import opened_branch
 
@@ -86,3 +92,19 @@ def test_record_of_reuse_counts_by_kind_what_is_read_again_even_after_an_edit() 
 RESTORED = ObjectRestored(
     at=0, object="", branch=BRANCH, turn=15, before=Fidelity.STUB, after=Fidelity.FULL, cause=Cause.FAULT
 )
+
+
+ASKED = st.tuples(
+    st.sampled_from("ab"),
+    st.sampled_from((100_000, 1_000_000)),
+    st.sampled_from((Fraction(1, 2), Fraction(1), Fraction(3, 2))),
+    st.sampled_from(("claude-opus-4-5", "gpt-5")),
+)
+
+
+@given(st.lists(ASKED))
+def test_held_counts_of_an_object_equal_new_ones(asked: list[tuple[str, int, Fraction, str]]) -> None:
+    held = Sizes()
+    for name, text, scale, model in asked:
+        size, usual = Size((Features(text=text),) * 5, Features(text=10_000)), Estimator.of(model)
+        assert held.count_grown(name, size, usual, scale) == size.count_full(usual.at(scale))

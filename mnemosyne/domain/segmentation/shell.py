@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from functools import lru_cache
 from hashlib import sha256
 
 import attrs
@@ -14,6 +15,9 @@ LONGEST = 200
 """The maximum length of a command in a source key, in characters; a longer one ends in its hash."""
 
 _READ_AT_MOST = 4_000
+
+DEEDS_HELD = 16
+"""Cache size for effects: later turns read a command again until its object is closed."""
 
 _CHANGES = 4
 """How many changes of directory are followed."""
@@ -97,6 +101,7 @@ def is_failure(command: str, code: int) -> bool:
     return code != 0 and not (code == 1 and program(last) in _EXIT_1_MEANS_NONE)
 
 
+@lru_cache(DEEDS_HELD)
 def find_deed(command: str) -> Deed | None:
     """Return the effect of a command on a single file, if it has no other effect."""
     folder, rest = _split_folder(command)

@@ -20,12 +20,12 @@ from tests.http.managing import Client, look, look_for, text, think
 
 EXPECTED = """
                    statements transactions appends events rows event_bytes content_bytes hops parses parsed copies
-observe: plain              4            4       4      5    7        3017           833    4     22   2784      4
-observe: tool               4            4       4      5    8        3268         23223    4     22  69939      4
-manage: plain               5            5       4      7   10        4096          1108    5     47   5209      5
-manage: tool                5            5       4      7   11        4404         23599    5     47 161901      5
-manage: hidden              7            7       6      9   16        5638          3436    7     74  98489      7
-manage: epoch               6            6       4     10   15        5107          9014    7    130 225786      4
+observe: plain              4            4       4      5    7        3016           833    4     22   2784      4
+observe: tool               4            4       4      5    8        3267         23223    4     22  69939      4
+manage: plain               5            5       4      7   10        4095          1108    5     47   5211      5
+manage: tool                5            5       4      7   11        4403         23599    5     47 161903      5
+manage: hidden              7            7       6      9   16        5637          3436    7     74  98491      7
+manage: epoch               6            6       4     10   15        5107          9014    7    130 225797      4
 observe: turn 103           4            4       4      4    6        2278           708    4     17  80321      4
 observe: turn 203           4            4       4      4    6        2278           708    4     17  80322      4
 observe: turn 2003          4            4       4      4    6        2258           709    4     16  80321      1

@@ -22,9 +22,9 @@ def write_uses(uses: Iterable[ToolUse]) -> str:
 
 def read_uses(headers: Iterable[tuple[str, str]]) -> tuple[ToolUse, ...]:
     """The uses that a request declares; anything malformed is ignored."""
-    value = next((value for name, value in headers if name.lower() == USES_HEADER), "{}")
+    value = next((value for name, value in headers if name.lower() == USES_HEADER), None)
     try:
-        declared = json.loads(value)
+        declared = {} if value is None else json.loads(value)
     except (ValueError, RecursionError):
         return ()
     items = declared.items() if isinstance(declared, dict) else ()

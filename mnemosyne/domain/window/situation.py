@@ -7,16 +7,10 @@ from fractions import Fraction
 
 import attrs
 
+from mnemosyne.domain.cost.catalogue import Family
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
-from mnemosyne.domain.cost.tokens import (
-    Estimator,
-    Family,
-    Features,
-    features_of_block,
-    features_of_message,
-    features_of_text,
-)
+from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
 from mnemosyne.domain.objects.faults import ReuseRecord
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode

@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_335, 29_000),
+    "domain": Budget("mnemosyne/domain", 33_340, 29_000),
     "actors": Budget("mnemosyne/actors", 7_735, 5_400),
     "projections": Budget("mnemosyne/projections", 2_175, 2_300),
     "services": Budget("mnemosyne/services", 9_910, 6_000),
@@ -31,9 +31,9 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_005, 2_300),
     "mnemosyne": Budget("mnemosyne", 86_865, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_815, 11_000),
-    "tests": Budget("tests", 78_565, 50_000),
+    "tests": Budget("tests", 78_590, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 15_795, 12_000),
+    "campaigns": Budget("campaigns", 15_800, 12_000),
     "benchmarks": Budget("benchmarks", 8_495, 6_000),
 }
 

@@ -286,7 +286,7 @@ async def test_expected_reads_of_a_rewritten_prompt_are_those_of_the_provider(ma
         (ChatTalk, {"tools": []}, "no tools"),
         (ResponsesTalk, {"store": True}, "keep its replies"),
         (ResponsesTalk, {"previous_response_id": "resp_1"}, "it is not a conversation"),
-        (ResponsesTalk, {"background": True}, "the provider holds a part of it"),
+        (ResponsesTalk, {"background": True}, "fetches the replies later"),
     ],
 )
 async def test_unmanageable_conversation_is_only_recorded_with_the_reason(
@@ -298,6 +298,32 @@ async def test_unmanageable_conversation_is_only_recorded_with_the_reason(
         await talk.send()
         (decided,) = await stage.modes()
         assert decided.mode is Mode.OBSERVE
+        assert why in decided.why
+
+
+@pytest.mark.parametrize(
+    ("make", "members", "why"),
+    [
+        (ChatTalk, {"n": 2}, "several replies"),
+        (ResponsesTalk, {"store": True}, "keep its replies"),
+        (ResponsesTalk, {"background": True}, "fetches the replies later"),
+    ],
+)
+async def test_memory_calls_are_never_offered_where_the_client_would_see_them(
+    make: type[Talk], members: Json, why: str
+) -> None:
+    """A second choice, a stored or a fetched reply reaches the client without a rewriter."""
+    async with open_stage(LOOP) as stage:
+        talk = make(stage.url)
+        await talk.work("Where is it?")
+        talk.members = members
+        stage.standin.script = script(OWN_LOOP)
+        for number in range(2):
+            assert (await talk.work(f"Where is the other, {number}?")).endswith("It is there.")
+            assert talk.tool_names(stage.upstream[-1]) == ["look"]
+        assert {each.status for each in stage.standin.messages} == {200}
+        *_, decided = await stage.modes()
+        assert decided.mode is Mode.BYPASS
         assert why in decided.why
 
 

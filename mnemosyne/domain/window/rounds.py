@@ -293,7 +293,9 @@ def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
         return ASKED_FOR
     if memory_tools.collides(opening.read.fields.tool_names):
         return "the client has a tool of its own with the name of a memory tool"
-    return None
+    # Content that the provider sealed hides no call from the client, so the messages are not read again.
+    read = opening.read
+    return read.dialect.find_obstacle(lambda key: None if key == read.dialect.array else read.member(key)) or None
 
 
 def why_too_dear(opening: Opening, settings: ServerSettings) -> str | None:

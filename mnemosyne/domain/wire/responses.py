@@ -103,8 +103,6 @@ def read_facts(key: str, value: Any) -> Facts:
             return [("tool_names", names), ("tools_digest", normal_form.tools_digest(value))]
         case "previous_response_id" | "conversation", _ if value is not None:
             return [("has_thread", True), ("thread_continues", True)]
-        case "background", True:
-            return [("has_container", True)]
         case "text", {"format": {"type": "json_schema" | "json_object"}}:
             return [("has_output_format", True)]
         case _:
@@ -132,6 +130,8 @@ def _find_obstacle(member: Callable[[str], Any]) -> str:
     """
     if member("store") is not False:
         return "its client has the provider keep its replies"
+    if member("background"):
+        return "its client fetches the replies later"
     items = member("input")
     if any(
         isinstance(item, dict) and item.get("type") in _SEALED for item in (items if isinstance(items, list) else ())

@@ -29,7 +29,8 @@ install: $(STAMP)  ## build .venv with all that runs and tests the project
 $(STAMP): requirements.lock pyproject.toml
 	@echo "Building $(VENV); this takes half a minute, once." >&2
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock >&2
+	@# Uncompiled: most modules are never imported, and Python compiles the others when they are.
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock >&2
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2
 	@touch $@
 

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import attrs
@@ -52,6 +52,7 @@ def history(turns: int, words: str = WORDS) -> list[Json]:
     ]
 
 
+@cache  # the examples of a property ask for the same few
 def layout(raw: bytes) -> PromptLayout:
     found = lay_out(transcript.read(raw).transcript)
     assert found is not None

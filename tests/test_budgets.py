@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_005, 2_300),
     "mnemosyne": Budget("mnemosyne", 86_865, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_815, 11_000),
-    "tests": Budget("tests", 78_590, 50_000),
+    "tests": Budget("tests", 78_595, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_800, 12_000),
     "benchmarks": Budget("benchmarks", 8_495, 6_000),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
+from typing import Any
 
 import attrs
 import pytest
@@ -120,25 +121,26 @@ SITUATIONS = st.builds(
 TOKENS = st.integers(0, 20_000)
 
 
+CANDIDATE: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(ObjectKind),
+        "tags": st.sampled_from([(), ("read",), ("edit",), ("write",), ("user",)]),
+        "fidelity": st.sampled_from(Fidelity),
+        "tokens": st.tuples(TOKENS, st.none() | TOKENS, st.none() | TOKENS, TOKENS, TOKENS),
+        "thinking": TOKENS,
+        "born": st.integers(0, 60),
+        "last_use": st.integers(0, 60),
+        "last_fault": st.none() | st.integers(0, 60),
+        "stale": st.booleans(),
+        "later": st.sampled_from(Later),
+        "kept": st.booleans(),
+    }
+)
+
+
 @st.composite
 def candidates(draw: st.DrawFn) -> list[Candidate]:
-    return [
-        candidate(
-            position,
-            kind=draw(st.sampled_from(ObjectKind)),
-            tags=draw(st.sampled_from([(), ("read",), ("edit",), ("write",), ("user",)])),
-            fidelity=draw(st.sampled_from(Fidelity)),
-            tokens=draw(st.tuples(TOKENS, st.none() | TOKENS, st.none() | TOKENS, TOKENS, TOKENS)),
-            thinking=draw(TOKENS),
-            born=draw(st.integers(0, 60)),
-            last_use=draw(st.integers(0, 60)),
-            last_fault=draw(st.none() | st.integers(0, 60)),
-            stale=draw(st.booleans()),
-            later=draw(st.sampled_from(Later)),
-            kept=draw(st.booleans()),
-        )
-        for position in range(draw(st.integers(0, 12)))
-    ]
+    return [candidate(position, **draw(CANDIDATE)) for position in range(draw(st.integers(0, 12)))]
 
 
 @examples(300)

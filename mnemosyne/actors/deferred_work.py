@@ -288,9 +288,12 @@ class DeferredWork:
 
 def _of_last_round(usage: Tokens | None, before: Sequence[Sent]) -> Tokens | None:
     """The usage of an interrupted last round, given the usage of its turn. The prompt is the last round's; the output
-    is the sum over all rounds.
+    is the sum over all rounds. None if the round was interrupted before its first count: the turn then repeats the
+    round before.
     """
     if usage is None:
         return None
     output = usage.output - sum(each.usage.output for each in before if each.usage is not None)
-    return attrs.evolve(usage, output=max(0, output))
+    used = attrs.evolve(usage, output=max(0, output))
+    last = before[-1].usage if before else None
+    return None if last is not None and used == attrs.evolve(last, output=0) else used

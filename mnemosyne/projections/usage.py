@@ -47,7 +47,8 @@ TURNS = Table(
         "round": Type.INTEGER,  # 0 for the attempt as a whole
     },
     columns={
-        "in_rounds": Type.INTEGER,  # 1 if the rounds of a managed attempt contain its usage
+        "in_rounds": Type.INTEGER,  # the last round of a managed attempt, whose rounds contain its usage
+        "summed": Type.BOOLEAN,  # whether an interrupted attempt reports the sum of its rounds' prompts, not the last
         "asked_model": Type.TEXT,
         "model": Type.TEXT,
         "began": Type.INTEGER,
@@ -87,12 +88,10 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
         case TurnInterrupted():
-            return (
-                _merge(recorded.stream, event, _fold_usage(event.at, event.usage)),
-                *_limits(recorded.stream, event),
-            )
+            columns = {"summed": "iterations" in event.usage, **_fold_usage(event.at, event.usage)}
+            return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
         case RoundBegan():
-            return (_merge(recorded.stream, event, {"in_rounds": 1}),)
+            return (_merge(recorded.stream, event, {"in_rounds": event.round}),)
         case RoundFinished():
             columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns, event.round),)
@@ -141,10 +140,43 @@ def size_class(prompt: str) -> str:
     return f"case {cases} else 0 end"
 
 
-_COUNTED = "input_tokens is not null and (round > 0 or in_rounds is null)"
-"""The billed tokens: the rounds of a managed attempt, and not the usage that its client was shown."""
+_PROMPT = [name for name in TOKENS if name != "output_tokens"]
+_SHARED = ", ".join(f"u.{name}" for name in ("asked_model", "model", "began", "at", *TERMS))
 
-_REPLIES = """mnemosyne.usage_turns left join (
+_BILLED_REPLIES = f"""(
+    select u.stream, u.branch, u.turn, u.attempt, u.round, {_SHARED}, u.output_tokens, {
+    ", ".join(f"u.{name}" for name in _PROMPT)
+}
+    from mnemosyne.usage_turns u
+    where u.input_tokens is not null and (u.round > 0 or u.in_rounds is null)
+    union all
+    select u.stream, u.branch, u.turn, u.attempt, u.in_rounds, {
+    _SHARED
+}, greatest(0, u.output_tokens - e.output_tokens), {
+    ", ".join(f"greatest(0, u.{name} - case when u.summed then e.{name} else 0 end)" for name in _PROMPT)
+}
+    from mnemosyne.usage_turns u
+    cross join lateral (
+        select {", ".join(f"coalesce(sum({name}), 0)::bigint as {name}" for name in TOKENS)}
+        from mnemosyne.usage_turns r
+        where (r.stream, r.branch, r.turn, r.attempt) = (u.stream, u.branch, u.turn, u.attempt) and r.round > 0
+    ) e
+    where u.round = 0 and u.input_tokens is not null and u.in_rounds is not null and not exists (
+        select from mnemosyne.usage_turns r
+        where (r.stream, r.branch, r.turn, r.attempt) = (u.stream, u.branch, u.turn, u.attempt) and (
+            r.round = u.in_rounds or (
+                r.round = u.in_rounds - 1 and u.output_tokens <= e.output_tokens
+                and (u.summed or ({", ".join(f"r.{name}" for name in _PROMPT)})
+                    = ({", ".join(f"u.{name}" for name in _PROMPT)}))
+            )
+        )
+    )
+)"""
+"""The billed replies: of a managed attempt its rounds, and not the usage that its client was shown, except for what it
+adds to the finished rounds: the interrupted last one. An interruption before its first count repeats the round before.
+"""
+
+_REPLIES = f"""{_BILLED_REPLIES} billed left join (
     select stream, branch, turn, attempt, asked_model as asked from mnemosyne.usage_turns where round = 0
 ) began using (stream, branch, turn, attempt)"""
 
@@ -156,7 +188,6 @@ USED = Query(
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
 from {_REPLIES}
-where {_COUNTED}
 group by 1, 2, 3, 4, 5, 6, 7, 8, 9
 order by min(at), 1, 2, 3, 4, 5, 6, 7, 8, 9""",
 )
@@ -168,7 +199,7 @@ USED_BY_TURN = Query(
     input_tokens as input, output_tokens as output,
     cache_read_tokens as read, cache_write_5m_tokens as write_5m, cache_write_1h_tokens as write_1h
 from {_REPLIES}
-where stream = %(stream)s and {_COUNTED}
+where stream = %(stream)s
 order by at, branch, turn, attempt""",
 )
 
@@ -180,7 +211,7 @@ BILLED = Query(
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
 from {_REPLIES}
-where {_COUNTED} and (stream = %(stream)s or at >= %(since)s) and stream in (
+where (stream = %(stream)s or at >= %(since)s) and stream in (
     select stream from mnemosyne.timeline_sessions
     where stream = %(stream)s or (tenant = %(tenant)s and last_active_at >= %(since)s)
 )
@@ -198,7 +229,10 @@ LIMITS_SEEN = Query(
 from mnemosyne.usage_limits l
 cross join lateral (
     select coalesce(min(began), l.at) as began,
-        coalesce(sum({PROMPT_TOKENS} + output_tokens) filter (where {_COUNTED}), 0)::bigint as tokens
+        coalesce((
+            select sum({PROMPT_TOKENS} + output_tokens) from {_BILLED_REPLIES} b
+            where (b.stream, b.branch, b.turn, b.attempt) = (l.stream, l.branch, l.turn, l.attempt)
+        ), 0)::bigint as tokens
     from mnemosyne.usage_turns t
     where (t.stream, t.branch, t.turn, t.attempt) = (l.stream, l.branch, l.turn, l.attempt)
 ) u
@@ -210,7 +244,7 @@ order by l.at, l.stream, l.branch, l.turn, l.attempt, l.span""",
 
 USAGE = Projection(
     name="usage",
-    version=5,
+    version=6,
     tables=(TURNS, LIMITS),
     changes=changes,
     queries=(USED, USED_BY_TURN, BILLED, LIMITS_SEEN),

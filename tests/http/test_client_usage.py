@@ -4,16 +4,28 @@ window. The proxy's own accounts are the same for either.
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.objects.events import TurnAssessed
-from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.ports import Append, Envelope
+from mnemosyne.domain.session.budget import SpendingBill
+from mnemosyne.domain.session.events import Event, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.http.client_reply import HiddenUsage
-from tests.http.managing import Client, Json, Stage, interrupted, look, model_says, open_stage, recall, text, think
+from mnemosyne.projections.savings import SAVED, SAVINGS
+from mnemosyne.projections.timeline import TIMELINE
+from mnemosyne.projections.usage import BILLED, USAGE, USED
+from mnemosyne.services.budgets import bill_of
+from mnemosyne.services.savings import balance_of
+from mnemosyne.services.usage import Consumption, consumption_of
+from tests.http.managing import Client, Json, Stage, look, model_says, open_stage, recall, text, think
+from tests.projections.support import POSTGRES, open_world
 
 CLAUDE: dict[str, str] = {}
 """Claude Code is what the client is anyway."""
@@ -78,11 +90,11 @@ async def accounts(headers: dict[str, str], *replies: Json) -> list[Event]:
     async with open_stage({"replies": list(replies)}) as stage:
         client = Client(stage.url, headers=headers)
         await client.turn(text(LONG))
-        if CUT in replies:
-            await interrupted(stage)
+        if is_cut := "faults" in replies[-1]:
+            await stage.events_until(TurnInterrupted)
         else:
             await client.turn(text("And the other? " * 50))
-        await stage.events_until(TurnAccounted, 1 if CUT in replies else 2)
+        await stage.events_until(TurnAccounted, 1 if is_cut else 2)
         return await stage.events()
 
 
@@ -99,3 +111,35 @@ async def test_recorded_accounts_do_not_depend_on_the_clients_usage_format(repli
         for of in (of_claude, of_opencode)
     ]
     assert used[0] == used[1] != []
+
+
+CUTS: list[list[Json]] = [
+    [CUT],
+    [model_says(text("Let me see."), recall()), CUT],
+    [model_says(text("Let me see."), recall()), model_says(think(), recall("and?")), CUT],
+]
+
+
+@pytest.mark.parametrize("headers", [CLAUDE, OPENCODE], ids=["itemized", "not"])
+@pytest.mark.parametrize("replies", CUTS, ids=["first", "second", "third"])
+async def test_an_interrupted_managed_turn_costs_the_same_in_usage_savings_and_budgets(
+    dsn: str, headers: dict[str, str], replies: list[Json]
+) -> None:
+    events = await accounts(headers, *replies)
+    one = UUID(int=1)
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        await world.journal.append(Append(one, 0, tuple(Envelope(event, "c") for event in events)))
+        assert isinstance(world.store, PostgresProjections)
+        for projection in (USAGE, SAVINGS, TIMELINE):
+            await world.projector(projection).catch_up()
+        about = {"stream": one, "since": 0, "tenant": "local"}
+        used, billed_, saved = await world.store.select(
+            (USAGE, SAVINGS, TIMELINE), [(USED, {}), (BILLED, about), (SAVED, {"since": 0})]
+        )
+    spent = sum((consumption_of(row) for row in used), Consumption())
+    (row,) = saved
+    balance = balance_of(row)
+    assert not balance.assumed
+    assert (spent.nanodollars, spent.tokens) == (balance.nanodollars, balance.actual)
+    assert bill_of(billed_, []) == SpendingBill(session=spent.nanodollars, day=spent.nanodollars)
+    assert spent.tokens.prompt

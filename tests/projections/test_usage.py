@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
-from mnemosyne.projections.usage import USAGE, USED
+from mnemosyne.projections.usage import USAGE, USED, USED_BY_TURN
 from mnemosyne.services.usage import Consumption, add_up, consumption_of
 from tests.adapters.log_support import stream
 from tests.domain.session_events import began, finished, interrupted, round_began, round_finished
@@ -103,3 +105,26 @@ async def test_a_managed_turn_is_billed_by_its_rounds_and_not_by_the_usage_that_
         finished(2, "claude-opus-5-5", {"input_tokens": 5, "output_tokens": 5}),
     )
     assert (row["input"], row["output"], row["replies"]) == (35, 8, 3)
+
+
+INTERRUPTED = {
+    "the last round's prompt": ({"input_tokens": 20, "output_tokens": 3}, [(10, 1), (20, 2)]),
+    "the sum of the prompts": (
+        {"input_tokens": 30, "output_tokens": 3, "iterations": [{"input_tokens": 10}, {"input_tokens": 20}]},
+        [(10, 1), (20, 2)],
+    ),
+    "nothing of the last round": ({"input_tokens": 10, "output_tokens": 1}, [(10, 1)]),
+    "nothing at all": ({}, [(10, 1)]),
+}
+
+
+@pytest.mark.parametrize("told", INTERRUPTED)
+async def test_an_interrupted_last_round_of_a_managed_turn_is_billed_once(dsn: str, told: str) -> None:
+    usage, expected = INTERRUPTED[told]
+    async with open_world(POSTGRES, dsn, event_codec()) as world:
+        whole = round_began(1), round_finished(1, {"input_tokens": 10, "output_tokens": 1}), round_began(2)
+        await append(world, began(1, "claude-opus-5-5"), *whole, interrupted(usage, status=200, at=9))
+        assert isinstance(world.store, PostgresProjections)
+        await world.projector(USAGE).catch_up()
+        (rows,) = await world.store.select((USAGE,), [(USED_BY_TURN, {"stream": STREAM})])
+    assert sorted((row["input"], row["output"]) for row in rows) == expected

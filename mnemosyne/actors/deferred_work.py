@@ -199,17 +199,22 @@ class DeferredWork:
         return True
 
     async def account(
-        self, address: Address, exchange: OpenAttempt, earlier: Callable[[AccountTurn], AccountTurn] | None = None
+        self,
+        address: Address,
+        exchange: OpenAttempt,
+        earlier: Callable[[AccountTurn], AccountTurn] | None = None,
+        *,
+        repeats: bool = False,
     ) -> tuple[Event, ...]:
         """The account of an ended attempt; empty if its body is not a conversation. ``earlier`` replaces its rules by
-        those of earlier servers.
+        those of earlier servers. They billed an uncounted last round the prompt of the one before (``repeats``).
         """
-        command = await self._account_turn(address, exchange)
+        command = await self._account_turn(address, exchange, repeats)
         if command is None:
             return ()
         return (account(earlier(command) if earlier is not None else command, self._state.ledger),)
 
-    async def _account_turn(self, address: Address, exchange: OpenAttempt) -> AccountTurn | None:
+    async def _account_turn(self, address: Address, exchange: OpenAttempt, repeats: bool) -> AccountTurn | None:
         """The command; None if a body is not a conversation, or nothing was billed."""
         assert exchange.ended is not None
         branch, usage = self._state.branches[address.branch], exchange.ended.usage
@@ -235,7 +240,7 @@ class DeferredWork:
             has_cache_counts = reports_cache(usage)
             sent = [Sent(at=exchange.request.at, layout=client, usage=tokens_of(usage), reports_cache=has_cache_counts)]
         elif rounds[-1].usage is None:
-            used = _of_last_round(window_of(usage), rounds[:-1])
+            used = _of_last_round(window_of(usage), rounds[:-1], repeats=repeats)
             sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=used, reports_cache=reports_cache(usage))]
         else:
             sent = rounds
@@ -286,14 +291,14 @@ class DeferredWork:
         return [held.get(version) for version in versions]
 
 
-def _of_last_round(usage: Tokens | None, before: Sequence[Sent]) -> Tokens | None:
+def _of_last_round(usage: Tokens | None, before: Sequence[Sent], *, repeats: bool = False) -> Tokens | None:
     """The usage of an interrupted last round, given the usage of its turn. The prompt is the last round's; the output
     is the sum over all rounds. None if the round was interrupted before its first count: the turn then repeats the
-    round before.
+    round before. ``repeats`` as in ``account``.
     """
     if usage is None:
         return None
     output = usage.output - sum(each.usage.output for each in before if each.usage is not None)
     used = attrs.evolve(usage, output=max(0, output))
     last = before[-1].usage if before else None
-    return None if last is not None and used == attrs.evolve(last, output=0) else used
+    return None if not repeats and last is not None and used == attrs.evolve(last, output=0) else used

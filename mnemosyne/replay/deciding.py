@@ -6,6 +6,7 @@ answers, and results that came too late do so again. So one difference does not 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -197,11 +198,12 @@ class _ReplayedTurn:
 
 
 _EARLIER: Sequence[Callable[[AccountTurn], AccountTurn]] = (
+    lambda turn: attrs.evolve(turn, summed=True),
     lambda turn: attrs.evolve(turn, bounded=True),
     lambda turn: attrs.evolve(turn, bounded=True, cache=with_ends_only(turn.cache)),
     lambda turn: attrs.evolve(turn, bounded=True, cache=MARKED),
 )
-"""The rules of accounts before 2026-11-28."""
+"""The rules of accounts before 2026-11-29; the last two apply to observed turns only."""
 
 
 class _Judge:
@@ -524,8 +526,9 @@ class _Judge:
             return ()
         today = await self._deferred.account(address, exchange)
         if today != (event,):
-            for rules in _EARLIER if event.mode is Mode.OBSERVE else _EARLIER[:1]:
-                earlier = await self._deferred.account(address, exchange, rules)
+            rules = _EARLIER if event.mode is Mode.OBSERVE else _EARLIER[:-2]
+            for rule, repeats in product(rules, (False, True)):
+                earlier = await self._deferred.account(address, exchange, rule, repeats=repeats)
                 if earlier == (event,):
                     self.old_accounts += 1
                     return earlier

@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from mnemosyne import credentials
+from mnemosyne.actors import deferred_work
 from mnemosyne.actors.epochs import Epochs
 from mnemosyne.actors.tools import FromMemory
 from mnemosyne.actors.turn import Turn
@@ -21,9 +22,11 @@ from mnemosyne.cli.replay import _print_review as print_review
 from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.history.replay import DecisionDifference
 from mnemosyne.domain.ports import Append, Content
+from mnemosyne.domain.session import ledger
 from mnemosyne.domain.session.decide import NoteFilled
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished
 from mnemosyne.domain.session.input_events import Awaited, GroundsNoted, SettingsTaken
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, RoundBegan, RoundFinished
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import policies
@@ -325,6 +328,36 @@ async def test_decisions_without_recorded_settings_are_skipped_with_a_note(name:
     began = [each for each in await kept.log.read(stream) if isinstance(each.envelope.event, TurnBegan)]
     assert len(found.skipped) > len(began)
     assert found.decisions > len(found.skipped)
+
+
+NOTHING = {"input_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "cache_creation": {}}
+SAME = {**NOTHING, "input_tokens": 4_000}
+FIRST = model_says(text("Let me see."), recall(), usage={**SAME, "output_tokens": 9})
+CUT = [{"kind": "cut", "at": "content_block_stop"}]
+LATER: dict[str, list[dict[str, Any]]] = {
+    "impossible count": [model_says(recall("and?"), usage=NOTHING), model_says(text("There."))],
+    "no count": [model_says(text("It is"), recall(), usage={**SAME, "output_tokens": 0}, faults=CUT)],
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+async def test_accounts_that_judged_a_turn_s_counts_as_a_whole_do_not_differ(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def account(command: ledger.AccountTurn, held: ledger.Ledger) -> TurnAccounted:
+        return ledger.account(attrs.evolve(command, summed=True), held)
+
+    with monkeypatch.context() as before:
+        before.setattr(deferred_work, "account", account)
+        of_last_round = deferred_work._of_last_round
+        before.setattr(
+            deferred_work, "_of_last_round", lambda usage, before, **_: of_last_round(usage, before, repeats=True)
+        )
+        async with open_stage({"replies": [FIRST, *LATER[name]]}) as stage:
+            await Client(stage.url).turn(text("Where is it? " + "Words to fill the cache with. " * 300))
+            await stage.events_until(TurnAccounted)
+    found = await reviewed(stage.log)
+    assert (found.differences, found.skipped, found.old_accounts) == ([], [], 1)
 
 
 # Recorded settings

@@ -243,8 +243,9 @@ class Sent:
 class AccountTurn(AttemptEvent):
     """A turn is over. ``client`` is the client's own request, ``rounds`` the requests that went upstream, at least one.
     ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken. ``bounded``: counts far from
-    the estimate are ignored, as by earlier servers. ``client_before`` and ``sent_before`` are the client's previous
-    request and the one that went upstream, None if not known or not needed.
+    the estimate are ignored, ``summed``: counts are judged for the turn as a whole; both as by earlier servers.
+    ``client_before`` and ``sent_before`` are the client's previous request and the one that went upstream, None if not
+    known or not needed.
     """
 
     mode: Mode
@@ -255,6 +256,7 @@ class AccountTurn(AttemptEvent):
     scaled: bool = False
     parts: bool = False
     bounded: bool = False
+    summed: bool = False
     client_before: PromptLayout | None = None
     sent_before: PromptLayout | None = None
 
@@ -528,7 +530,7 @@ def _weigh(event: TurnAccounted) -> TurnAccounted:
 
 
 def _has_credible_count(command: AccountTurn, sent: Sent) -> bool:
-    if command.bounded or sent.usage is None:
+    if command.bounded or command.summed or sent.usage is None:
         return True
     return _are_credible(sent.usage, sent.layout.prompt.tokens, command.model)
 

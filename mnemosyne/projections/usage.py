@@ -140,43 +140,7 @@ def size_class(prompt: str) -> str:
     return f"case {cases} else 0 end"
 
 
-_PROMPT = [name for name in TOKENS if name != "output_tokens"]
-_SHARED = ", ".join(f"u.{name}" for name in ("asked_model", "model", "began", "at", *TERMS))
-
-_BILLED_REPLIES = f"""(
-    select u.stream, u.branch, u.turn, u.attempt, u.round, {_SHARED}, u.output_tokens, {
-    ", ".join(f"u.{name}" for name in _PROMPT)
-}
-    from mnemosyne.usage_turns u
-    where u.input_tokens is not null and (u.round > 0 or u.in_rounds is null)
-    union all
-    select u.stream, u.branch, u.turn, u.attempt, u.in_rounds, {
-    _SHARED
-}, greatest(0, u.output_tokens - e.output_tokens), {
-    ", ".join(f"greatest(0, u.{name} - case when u.summed then e.{name} else 0 end)" for name in _PROMPT)
-}
-    from mnemosyne.usage_turns u
-    cross join lateral (
-        select {", ".join(f"coalesce(sum({name}), 0)::bigint as {name}" for name in TOKENS)}
-        from mnemosyne.usage_turns r
-        where (r.stream, r.branch, r.turn, r.attempt) = (u.stream, u.branch, u.turn, u.attempt) and r.round > 0
-    ) e
-    where u.round = 0 and u.input_tokens is not null and u.in_rounds is not null and not exists (
-        select from mnemosyne.usage_turns r
-        where (r.stream, r.branch, r.turn, r.attempt) = (u.stream, u.branch, u.turn, u.attempt) and (
-            r.round = u.in_rounds or (
-                r.round = u.in_rounds - 1 and u.output_tokens <= e.output_tokens
-                and (u.summed or ({", ".join(f"r.{name}" for name in _PROMPT)})
-                    = ({", ".join(f"u.{name}" for name in _PROMPT)}))
-            )
-        )
-    )
-)"""
-"""The billed replies: of a managed attempt its rounds, and not the usage that its client was shown, except for what it
-adds to the finished rounds: the interrupted last one. An interruption before its first count repeats the round before.
-"""
-
-_REPLIES = f"""{_BILLED_REPLIES} billed left join (
+_REPLIES = """mnemosyne.billed_replies() billed left join (
     select stream, branch, turn, attempt, asked_model as asked from mnemosyne.usage_turns where round = 0
 ) began using (stream, branch, turn, attempt)"""
 
@@ -230,7 +194,7 @@ from mnemosyne.usage_limits l
 cross join lateral (
     select coalesce(min(began), l.at) as began,
         coalesce((
-            select sum({PROMPT_TOKENS} + output_tokens) from {_BILLED_REPLIES} b
+            select sum({PROMPT_TOKENS} + output_tokens) from mnemosyne.billed_replies() b
             where (b.stream, b.branch, b.turn, b.attempt) = (l.stream, l.branch, l.turn, l.attempt)
         ), 0)::bigint as tokens
     from mnemosyne.usage_turns t

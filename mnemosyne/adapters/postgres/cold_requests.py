@@ -141,11 +141,11 @@ with counted as (
         -- Only the Messages API, whose lanes have no such prefix, caches no more than what is marked.
         case when b.lane ~ '^(chat|responses)/' or u.cache_write_5m_tokens + u.cache_write_1h_tokens = 0 then 0
             else u.input_tokens end as unmarked
-    from mnemosyne.usage_turns u
+    from mnemosyne.billed_replies() u
     join mnemosyne.timeline_branches b on b.stream = u.stream and b.branch = u.branch
     join mnemosyne.timeline_turns t
         on t.stream = u.stream and t.branch = u.branch and t.turn = u.turn and t.attempt = u.attempt
-    where u.stream = %(stream)s and u.input_tokens is not null and (u.round > 0 or u.in_rounds is null)
+    where u.stream = %(stream)s
 ), compared as (
     select *, lag(prompt - unmarked) over (partition by branch order by version, round) as cached from counted
 )

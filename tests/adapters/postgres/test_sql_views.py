@@ -175,9 +175,15 @@ async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> Non
         writes = "cache_write_5m_tokens = 500, cache_write_1h_tokens = 0, cache_read_tokens = 0"
         await run(world, f"update mnemosyne.usage_turns set {writes} where input_tokens is not null")
         requests = await rows(world, "select branch from mnemosyne.usage_turns where round > 0 or in_rounds is null")
-        missed = await rows(world, "select missed_tokens, rules_tokens, compacted from cache_misses")
+        all_missed = "select turn_number, round, missed_tokens from cache_misses order by branch, turn_number, round"
+        missed = await rows(world, all_missed)
         assert len(missed) == len(requests) - len({each["branch"] for each in requests})
         assert {each["missed_tokens"] for each in missed} == {500}
+        whole = "select from mnemosyne.usage_turns w where w.input_tokens is not null and w.round = 0"
+        whole += " and (w.branch, w.turn, w.attempt, w.in_rounds) = (u.branch, u.turn, u.attempt, u.round)"
+        await run(world, f"delete from mnemosyne.usage_turns u where exists ({whole})")  # the last rounds broke off
+        await run(world, "update mnemosyne.usage_turns set output_tokens = 99999 where round = 0")
+        assert await rows(world, all_missed) == missed
         spent = await rows(world, "select sum(turns) as nano from mnemosyne.budget_spent")
         dollars = await rows(world, "select sum(dollars) * 1000000000 as nano from money where spent_on = 'turn'")
         assert spent == dollars != [{"nano": None}]

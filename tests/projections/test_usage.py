@@ -107,7 +107,7 @@ async def test_a_managed_turn_is_billed_by_its_rounds_and_not_by_the_usage_that_
     assert (row["input"], row["output"], row["replies"]) == (35, 8, 3)
 
 
-INTERRUPTED = {
+INTERRUPTED: dict[str, tuple[dict[str, Any], list[tuple[int, int]]]] = {
     "the last round's prompt": ({"input_tokens": 20, "output_tokens": 3}, [(10, 1), (20, 2)]),
     "the sum of the prompts": (
         {"input_tokens": 30, "output_tokens": 3, "iterations": [{"input_tokens": 10}, {"input_tokens": 20}]},

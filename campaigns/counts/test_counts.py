@@ -28,9 +28,9 @@ manage: hidden              7            7       6      9   16        5632      
 manage: epoch               6            6       4     10   15        5101          9014    7    130 225797      4
 observe: turn 103           4            4       4      4    6        2272           708    4     17  80321      4
 observe: turn 203           4            4       4      4    6        2272           708    4     17  80322      4
-observe: turn 2003          4            4       4      4    6        2252           709    4     16  80321      1
-manage: turn 103            5            5       4      6    9        3322           947    5     47 239106      4
-manage: turn 2003           5            5       4      6    9        3338           947    5     47 239120      1
+observe: turn 2003          4            4       4      4    6        2289           709    4     17  80325      1
+manage: turn 103            5            5       4      6    9        3359           947    5     49 239130      4
+manage: turn 2003           5            5       4      6    9        3247           947    5     49 239145      1
 """
 """``doors.Counts`` explains the columns. The conversation has 80 KB. A tool turn has a result of 20 KB, a hidden round
 searches memory, and an epoch rewrites the upstream history. Turns 103 to 2003 belong to a long session; the turn before

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from mnemosyne.domain.cost.prices import LONG_PROMPTS, terms_of, tokens_of
+from mnemosyne.domain.cost.prices import LONG_PROMPTS, terms_of, tokens_of, window_of
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
@@ -88,7 +88,10 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
         case TurnInterrupted():
-            columns = {"summed": "iterations" in event.usage, **_fold_usage(event.at, event.usage)}
+            # A client that does not read ``iterations`` gets them too if the provider reports them in the last round.
+            used, last = tokens_of(event.usage), window_of(event.usage)
+            summed = used is not None and last is not None and used.prompt != last.prompt
+            columns = {"summed": summed, **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
         case RoundBegan():
             return (_merge(recorded.stream, event, {"in_rounds": event.round}),)

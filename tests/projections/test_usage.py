@@ -107,10 +107,19 @@ async def test_a_managed_turn_is_billed_by_its_rounds_and_not_by_the_usage_that_
     assert (row["input"], row["output"], row["replies"]) == (35, 8, 3)
 
 
+ROUND = {"type": "message", "input_tokens": 10}
 INTERRUPTED: dict[str, tuple[dict[str, Any], list[tuple[int, int]]]] = {
     "the last round's prompt": ({"input_tokens": 20, "output_tokens": 3}, [(10, 1), (20, 2)]),
     "the sum of the prompts": (
-        {"input_tokens": 30, "output_tokens": 3, "iterations": [{"input_tokens": 10}, {"input_tokens": 20}]},
+        {"input_tokens": 30, "output_tokens": 3, "iterations": [ROUND, {**ROUND, "input_tokens": 20}]},
+        [(10, 1), (20, 2)],
+    ),
+    "the sum before the first output": (
+        {"input_tokens": 30, "output_tokens": 1, "iterations": [ROUND, {**ROUND, "input_tokens": 20}]},
+        [(10, 1), (20, 0)],
+    ),
+    "the last round's prompt, which the provider itemizes": (
+        {"input_tokens": 20, "output_tokens": 3, "iterations": [ROUND, {**ROUND, "input_tokens": 20}]},
         [(10, 1), (20, 2)],
     ),
     "nothing of the last round": ({"input_tokens": 10, "output_tokens": 1}, [(10, 1)]),

@@ -36,9 +36,12 @@ create function mnemosyne.billed_replies() returns table (
         where (r.stream, r.branch, r.turn, r.attempt) = (u.stream, u.branch, u.turn, u.attempt) and (
             r.round = u.in_rounds or (
                 r.round = u.in_rounds - 1 and u.output_tokens <= e.output_tokens and (
-                    u.summed or (
-                        r.input_tokens, r.cache_read_tokens, r.cache_write_5m_tokens, r.cache_write_1h_tokens
-                    ) = (u.input_tokens, u.cache_read_tokens, u.cache_write_5m_tokens, u.cache_write_1h_tokens)
+                    (u.input_tokens, u.cache_read_tokens, u.cache_write_5m_tokens, u.cache_write_1h_tokens) = case
+                        when u.summed then (
+                            e.input_tokens, e.cache_read_tokens, e.cache_write_5m_tokens, e.cache_write_1h_tokens
+                        )
+                        else (r.input_tokens, r.cache_read_tokens, r.cache_write_5m_tokens, r.cache_write_1h_tokens)
+                    end
                 )
             )
         )
@@ -78,4 +81,3 @@ create or replace function mnemosyne.shown_cache_misses() returns table (
         on r.stream = c.stream and r.branch = c.branch and r.turn = c.turn and r.attempt = c.attempt
     where c.cached is not null and least(c.prompt, c.cached) > c.read
 $$;
-

@@ -133,7 +133,7 @@ def test_session_is_closed_when_its_client_ends_and_opened_by_its_next_turn(plug
     def read_changes() -> list[str]:
         (conversation,) = plugged.conversations()
         where = ("--data-dir", str(plugged.server.data_dir), "--json")
-        arguments = [*MNEMOSYNE, "timeline", conversation.external_id, "--by", "user", *where]
+        arguments = [*MNEMOSYNE, "timeline", conversation.external_id, "--by", "client", *where]
         changes = json.loads(finished(arguments, plugged.environment, plugged.project))
         return [each["what"] for each in changes if each["what"] in ("closed", "opened")]
 

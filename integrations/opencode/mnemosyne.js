@@ -42,7 +42,7 @@ export const Mnemosyne = async ({ client, directory }) => {
     const session = (await client.session.get({ path: { id: sessionID } })).data
     const before = (await client.session.messages({ path: { id: sessionID } })).data
     const isNew = !session?.parentID && !before?.length
-    if (isNew) await end()
+    if (isNew) void end() // the prompt does not wait for it
     if (!session?.parentID) open.add(sessionID)
     begun.set(sessionID, !session?.parentID)
     return isNew

@@ -639,7 +639,7 @@ class SessionActor:
         return ticket
 
     async def _apply_edits(self) -> None:
-        """Apply a person's edits, which any process may have appended meanwhile. Otherwise the next append would
+        """Apply a person's edits and a client's end, which any process may have appended meanwhile. Otherwise the next append would
         conflict with them, and this actor would stop without its pending work, such as a closed session's summary.
         """
         if self._last is not None and not self._last.settled:
@@ -647,7 +647,7 @@ class SessionActor:
         await self.stop_if_refused()
         with suppress(LogUnavailable):
             new = await self._log.read(self.identity.stream, after=self.state.version)
-            if all(actor_of(each) is Actor.USER for each in new):
+            if all(actor_of(each) is Actor.USER or isinstance(each.envelope.event, SessionEdited) for each in new):
                 await self._memory.note_all([each.envelope.event for each in new])
 
     # Appending

@@ -1,15 +1,15 @@
 """``mnemosyne hook``: the command that client plugins call."""
 
 import os
+import secrets
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from mnemosyne.cli.printing import say
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.errors import MnemosyneError, NotFound
+from mnemosyne.errors import MnemosyneError
 
 if TYPE_CHECKING:
     from mnemosyne.app.hooks import HookEvent
@@ -57,14 +57,16 @@ def hook(**options: object) -> None:
 
 
 def close_session(session: str, config: "Config") -> None:
-    """Close the session with a client's id, if it is on record: the client has ended it."""
+    """Close the session with a client's id, if it is on record: the client has ended it, and waits for this."""
+    from mnemosyne.app.process import now
     from mnemosyne.cli.log_access import has_log, with_log
-    from mnemosyne.cli.memory import stamp
-    from mnemosyne.services.session_edits import edit
+    from mnemosyne.domain.session.directory import stream_of
+    from mnemosyne.services.knowledge import WriteStamp
+    from mnemosyne.services.session_edits import end
 
-    if session and has_log(config):
-        with suppress(NotFound):
-            with_log(config, lambda storage: edit(storage, session, closed=True, stamp=stamp()))
+    if has_log(config):
+        stream, stamp = stream_of(config.tenant, session), WriteStamp(now(), secrets.token_hex(4))
+        with_log(config, lambda storage: end(storage, stream, stamp))
 
 
 def answer_event(event: "HookEvent", config: "Config") -> str:

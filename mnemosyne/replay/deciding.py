@@ -145,8 +145,8 @@ class Review:
     by_earlier_version: bool = False
     """Whether settings in its log have the form of an earlier version, whose planner differed."""
     old_accounts: int = 0
-    """Number of accounts by the rules before 2026-11-28, which ignore counts far from the estimate; for observed turns,
-    they also expect no read without a marker.
+    """Number of accounts by the rules before 2026-11-29, which judge the counts of a turn as a whole, ignore those far
+    from the estimate, or repeat a count that is missing; for observed turns, they also expect no read without a marker.
     """
 
     @property
@@ -198,6 +198,7 @@ class _ReplayedTurn:
 
 
 _EARLIER: Sequence[Callable[[AccountTurn], AccountTurn]] = (
+    lambda turn: turn,
     lambda turn: attrs.evolve(turn, summed=True),
     lambda turn: attrs.evolve(turn, bounded=True),
     lambda turn: attrs.evolve(turn, bounded=True, cache=with_ends_only(turn.cache)),

@@ -130,8 +130,14 @@ def test_a_session_that_its_client_has_ended_is_closed_and_an_unknown_one_is_ign
 ) -> None:
     external_id = run_json("sessions")[0]["external_id"]
     event = {"hook_event_name": "SessionEnd", "cwd": str(tmp_path), "reason": "clear"}
-    for _ in range(2):
-        for session in (external_id, "unknown", ""):
-            assert run("hook", stdin=json.dumps({**event, "session_id": session}).encode()).output == ""
-    changes = [each["what"] for each in run_json("timeline", own_conversation, "--by", "user")]
-    assert changes.count("closed") == 1, changes
+    for session in ("unknown", "", external_id[:-1], external_id, external_id):
+        assert run("hook", stdin=json.dumps({**event, "session_id": session}).encode()).output == ""
+        changes = [each["what"] for each in run_json("timeline", own_conversation, "--by", "client")]
+        assert changes.count("closed") == (session == external_id), changes
+
+
+def test_undo_undoes_what_the_person_changed_and_not_that_the_client_ended(own_conversation: str) -> None:
+    run("rename", own_conversation, "The login")
+    external_id = run_json("sessions")[0]["external_id"]
+    run("hook", stdin=json.dumps({"hook_event_name": "SessionEnd", "session_id": external_id}).encode())
+    assert "renamed" in run("undo", own_conversation).output

@@ -29,7 +29,7 @@ from mnemosyne.replay.deciding import review
 from mnemosyne.services import overviews
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.memories import fold
-from mnemosyne.services.session_edits import edit
+from mnemosyne.services.session_edits import edit, end
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import StoppableLog
@@ -174,14 +174,17 @@ async def test_closing_orders_one_summary_with_its_sources_and_reopening_orders_
         assert len(await worked_in(stage, "session_summary")) == 1
 
 
-@pytest.mark.parametrize("change", [{"closed": True}, {"title": "The login"}])
-async def test_helper_result_after_an_edit_by_a_person_keeps_the_pending_summary(change: dict[str, Any]) -> None:
+@pytest.mark.parametrize("change", [{"closed": True}, {"title": "The login"}, None])
+async def test_helper_result_after_an_edit_or_the_clients_end_keeps_the_pending_summary(
+    change: dict[str, Any] | None,
+) -> None:
     reader = Reader(held=(held := trio.Event()))
     async with reading(reader) as stage:
         await submit(stage, "s", PROMPT).work(PROMPT)
         await reader.was_asked_for_facts.wait()
         await stage.events_until(TurnAccounted)
-        await edit(MemoryArchive(stage.log), str(await stage.stream()), **change, stamp=WriteStamp(1, "w"))
+        archive, stream, stamp = MemoryArchive(stage.log), await stage.stream(), WriteStamp(1, "w")
+        await (end(archive, stream, stamp) if change is None else edit(archive, str(stream), **change, stamp=stamp))
         held.set()
         await until_written(stage, 1)
         registry, now = stage.process.registry, trio.current_time()

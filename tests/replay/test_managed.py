@@ -331,21 +331,23 @@ async def test_decisions_without_recorded_settings_are_skipped_with_a_note(name:
 
 
 NOTHING = {"input_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "cache_creation": {}}
-SAME = {**NOTHING, "input_tokens": 4_000}
+SAME = {**NOTHING, "input_tokens": 8_000}
+NO_OUTPUT = {**NOTHING, "output_tokens": 0}
 FIRST = model_says(text("Let me see."), recall(), usage={**SAME, "output_tokens": 9})
 CUT = [{"kind": "cut", "at": "content_block_stop"}]
 LATER: dict[str, list[dict[str, Any]]] = {
     "impossible count": [model_says(recall("and?"), usage=NOTHING), model_says(text("There."))],
     "no count": [model_says(text("It is"), recall(), usage={**SAME, "output_tokens": 0}, faults=CUT)],
+    "both": [model_says(recall("and?"), usage=NOTHING), model_says(text("It"), usage=NO_OUTPUT, faults=CUT)],
 }
 
 
-@pytest.mark.parametrize("name", LATER)
-async def test_accounts_that_judged_a_turn_s_counts_as_a_whole_do_not_differ(
-    name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "summed"), [*((name, True) for name in LATER), ("both", False)])
+async def test_accounts_that_judged_a_turn_s_counts_as_a_whole_or_repeated_the_last_do_not_differ(
+    name: str, summed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def account(command: ledger.AccountTurn, held: ledger.Ledger) -> TurnAccounted:
-        return ledger.account(attrs.evolve(command, summed=True), held)
+        return ledger.account(attrs.evolve(command, summed=summed), held)
 
     with monkeypatch.context() as before:
         before.setattr(deferred_work, "account", account)

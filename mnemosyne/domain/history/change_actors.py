@@ -75,6 +75,8 @@ def actor_of(recorded: Recorded[Event]) -> Actor:
     match event:
         case turns.CheckpointNamed() | turns.SessionForgotten() | turns.SessionImported():
             return Actor.USER
+        case rounds.SessionEdited() if cause == "EndSession":
+            return Actor.CLIENT
         case rounds.ManagingSwitched() | rounds.SessionTrashed() | rounds.SessionEdited():
             return Actor.USER
         case turns.TurnBegan() | turns.BranchOpened() | turns.ToolsDeclared() | objects.ObjectLinked():

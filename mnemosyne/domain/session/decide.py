@@ -139,6 +139,11 @@ class EditSession(round_events.SessionEdited):
 
 
 @attrs.frozen(kw_only=True)
+class EndSession(round_events.SessionEdited):
+    """Close a session that its client has ended, if it has turns."""
+
+
+@attrs.frozen(kw_only=True)
 class SetMode(round_events.BranchModeSet):
     """Set the mode of a branch from now on."""
 
@@ -208,6 +213,7 @@ _Recorded = (
     | NameCheckpoint
     | TrashSession
     | EditSession
+    | EndSession
     | SetMode
     | RecordKnowledge
     | BeginEpoch
@@ -240,6 +246,8 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             wanted = (command.title, command.closed, command.grounding)
             is_new = any(new not in (None, old) for new, old in zip(wanted, now, strict=True))
             return _record(command) if is_new else ()
+        case EndSession():
+            return _record(command) if session.branches and not session.closed else ()
         case StartManaging():
             switch = round_events.ManagingSwitched(at=command.at, on=True, why=command.why)
             return () if session.switched else (switch, switch) if session.off else (switch,)

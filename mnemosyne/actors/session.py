@@ -639,8 +639,9 @@ class SessionActor:
         return ticket
 
     async def _apply_edits(self) -> None:
-        """Apply a person's edits and a client's end, which any process may have appended meanwhile. Otherwise the next append would
-        conflict with them, and this actor would stop without its pending work, such as a closed session's summary.
+        """Apply a person's edits and a client's end, which any process may have appended meanwhile. Otherwise the next
+        append would conflict with them, and this actor would stop without its pending work, such as a closed session's
+        summary.
         """
         if self._last is not None and not self._last.settled:
             return

@@ -58,15 +58,19 @@ def hook(**options: object) -> None:
 
 def close_session(session: str, config: "Config") -> None:
     """Close the session with a client's id, if it is on record: the client has ended it, and waits for this."""
+    import attrs
+
     from mnemosyne.app.process import now
     from mnemosyne.cli.log_access import has_log, with_log
+    from mnemosyne.config import databases_of
     from mnemosyne.domain.session.directory import stream_of
     from mnemosyne.services.knowledge import WriteStamp
     from mnemosyne.services.session_edits import end
 
     if has_log(config):
         stream, stamp = stream_of(config.tenant, session), WriteStamp(now(), secrets.token_hex(4))
-        with_log(config, lambda storage: end(storage, stream, stamp))
+        for dsn in databases_of(config) or (None,):
+            with_log(attrs.evolve(config, dsn=dsn), lambda storage: end(storage, stream, stamp))
 
 
 def answer_event(event: "HookEvent", config: "Config") -> str:

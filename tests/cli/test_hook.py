@@ -5,13 +5,16 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.cli.logs import OBSERVED_LOG, put_golden
 from tests.cli.running import run, run_json
 from tests.cli.support import environ_for, invoked, serving
+from tests.fixtures import LentDatabases
 from tests.waiting import DEADLINE
 
 
@@ -134,6 +137,16 @@ def test_a_session_that_its_client_has_ended_is_closed_and_an_unknown_one_is_ign
         assert run("hook", stdin=json.dumps({**event, "session_id": session}).encode()).output == ""
         changes = [each["what"] for each in run_json("timeline", own_conversation, "--by", "client")]
         assert changes.count("closed") == (session == external_id), changes
+
+
+def test_a_session_in_the_second_of_two_databases_is_closed(databases: LentDatabases) -> None:
+    with databases.lend() as one, databases.lend() as two:
+        put_golden(two, OBSERVED_LOG)
+        environ: dict[str, Any] = {"MNEMOSYNE_DSN": one, "MNEMOSYNE_SHARDS": two, "MNEMOSYNE_TENANT": "t"}
+        ((session, *_),) = [json.loads(run("sessions", "--json", "--dsn", two, **environ).stdout)]
+        event = {"hook_event_name": "SessionEnd", "session_id": session["external_id"]}
+        assert run("hook", stdin=json.dumps(event).encode(), **environ).output == ""
+        assert '"closed"' in run("timeline", session["id"], "--json", "--by", "client", **environ).stdout
 
 
 def test_undo_undoes_what_the_person_changed_and_not_that_the_client_ended(own_conversation: str) -> None:

@@ -29,7 +29,7 @@ install: $(STAMP)  ## build .venv with all that runs and tests the project
 $(STAMP): requirements.lock pyproject.toml
 	@echo "Building $(VENV); this takes half a minute, once." >&2
 	@$(PYTHON) -m venv $(VENV)
-	@# Uncompiled: most modules are never imported, and Python compiles the others when they are.
+	@# Uncompiled: half of the modules are never imported, and Python compiles the others on import.
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock >&2
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2
 	@touch $@

@@ -13,7 +13,7 @@ Event = dict[str, Any]
 
 
 def message_events(message: Event, turn: int, read: int = 0) -> Iterator[Event]:
-    """The events of a message, up to the one before the last; ``read`` are the tokens read from the cache."""
+    """Yield all events of a message but the last; ``read`` is the number of tokens read from the cache."""
     usage = {"input_tokens": 12, "cache_read_input_tokens": read, "cache_creation_input_tokens": 0, "output_tokens": 1}
     opening = {"id": f"msg_{turn}", "type": "message", "role": "assistant", "model": "benchmark", "content": []}
     yield {"type": "message_start", "message": {**opening, "stop_reason": None, "stop_sequence": None, "usage": usage}}

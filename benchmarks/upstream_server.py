@@ -27,7 +27,7 @@ BEGINNING = 2
 """The first frames of a history's reply: the message and its first block."""
 
 BYTES_PER_TOKEN = 4
-"""About what a provider counts."""
+"""Roughly the ratio at real providers."""
 
 WORDS = "the quick brown fox jumps over the lazy dog"
 
@@ -112,8 +112,8 @@ async def send_reply(stream: trio.SocketStream, script: Script) -> None:
 
 async def play_reply(stream: trio.SocketStream, asked: Played, sent: int) -> None:
     """Send a reply of a history: its beginning, and then all the rest at once. The first block begins with the message,
-    as a provider says both once the model has begun; a relay may wait for the block. The prompt of ``sent`` bytes was
-    read from the cache: a provider that never reads would make each turn a cache miss, whose cause is searched for.
+    as a provider says both once the model has begun; a relay may wait for the block. It reports the prompt of
+    ``sent`` bytes as read from the cache: otherwise each turn would be a cache miss, whose cause the worker looks for.
     """
     events = message_events(history(asked.kind).reply(asked.turn), asked.turn, sent // BYTES_PER_TOKEN)
     frames = [frame(event) for event in events]

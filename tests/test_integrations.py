@@ -128,7 +128,7 @@ process.exit()
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
-def test_opencode_plugin_ends_a_session_when_another_begins_and_all_others_at_its_end(tmp_path: Path) -> None:
+def test_opencode_plugin_closes_a_session_when_another_begins_and_the_rest_at_exit(tmp_path: Path) -> None:
     script, command, log = tmp_path / "program.mjs", tmp_path / "mnemosyne", tmp_path / "events"
     script.write_text(ENDINGS.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
     command.write_text(f'#!/bin/sh\nread -r event\necho "$event" >> "{log}"\n', encoding="utf-8")
@@ -140,4 +140,4 @@ def test_opencode_plugin_ends_a_session_when_another_begins_and_all_others_at_it
     events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     ended = [each["session_id"] for each in events if each["hook_event_name"] == "SessionEnd"]
     assert ended[0] == "first"
-    assert sorted(ended[1:]) == ["first", "resumed", "second"], "a person went on with the first, and no child is one"
+    assert sorted(ended[1:]) == ["first", "resumed", "second"], "the first was resumed, and a child is not the user's"

@@ -127,7 +127,7 @@ def test_plugin_leaves_the_knowledge_to_a_managing_server(plugged: Workspace) ->
 
 
 @pytest.mark.parametrize("plugged", IN_CI, indirect=True, ids=[*REMEMBER])
-def test_session_is_closed_when_its_client_ends_and_opened_by_its_next_turn(plugged: Workspace) -> None:
+def test_session_is_closed_when_its_client_exits_and_reopened_by_its_next_turn(plugged: Workspace) -> None:
     plugged.script({"reply": {"text": "Yes."}})
 
     def read_changes() -> list[str]:
@@ -135,12 +135,12 @@ def test_session_is_closed_when_its_client_ends_and_opened_by_its_next_turn(plug
         where = ("--data-dir", str(plugged.server.data_dir), "--json")
         arguments = [*MNEMOSYNE, "timeline", conversation.external_id, "--by", "client", *where]
         changes = json.loads(finished(arguments, plugged.environment, plugged.project))
-        return [each["what"] for each in changes if each["what"] in ("closed", "opened")]
+        return [change["what"] for change in changes if change["what"] in ("closed", "opened")]
 
     run(plugged, "Is it done?")
     assert read_changes() == ["closed"]
     run(plugged, "Is it still?", goes_on=True)
-    assert read_changes() == ["closed", "closed"], "the turn between them opened it"
+    assert read_changes() == ["closed", "closed"], "the turn in between reopened it"
 
 
 @pytest.mark.soak

@@ -28,7 +28,7 @@ SETTLED_SECONDS = 0.005
 """How long all tasks must be idle: by then data sent over loopback has arrived."""
 
 MEASURED = re.compile(rb'(?<="first_byte":)\d+')
-"""The one time in an event that is measured, not told by the test's clock: its digits depend on the machine."""
+"""The only time in an event that does not come from the test's clock: its number of digits depends on the machine."""
 
 WRITING = ("insert", "update", "delete", "merge", "copy")
 
@@ -47,7 +47,7 @@ class Counts:
     rows: int = 0
     """Events and contents of the journal, and other inserted, changed or deleted rows."""
     event_bytes: int = 0
-    """As they are stored, without ``MEASURED``."""
+    """As they are stored, without the digits that ``MEASURED`` matches."""
     content_bytes: int = 0
     """Before they are compressed."""
     hops: int = 0

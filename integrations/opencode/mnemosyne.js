@@ -3,7 +3,7 @@
 // - The first prompt of a session gets what is known as a part that opencode keeps, so it is the same in each request.
 // - A compaction is told what is known, so that its summary keeps what the work needs of it.
 // - The server gets the hash of each prompt that the user submits, except the texts of commands, which are files.
-// - A session is closed when the user begins another one, and when opencode ends.
+// - A session is closed when the user begins another one or opencode exits.
 // - The tools are those of `mnemosyne mcp`.
 
 import { spawn } from "node:child_process"
@@ -30,8 +30,8 @@ function idBehind(part) {
 }
 
 export const Mnemosyne = async ({ client, directory }) => {
-  const begun = new Map() // sessions, and whether each is the user's own, not one of an agent that another one calls
-  const open = new Set() // of those of the user; one ends when another one begins, and when opencode ends
+  const begun = new Map() // session id -> true for a session of the user, false for one of a subagent
+  const open = new Set() // the user's sessions to close when a new one begins or opencode exits
   const commanded = new Set() // sessions whose next message is the text of a command
 
   /** Whether a session begins with this message: an agent that another one calls is told by that one. */

@@ -207,7 +207,7 @@ class DeferredWork:
         repeats: bool = False,
     ) -> tuple[Event, ...]:
         """The account of an ended attempt; empty if its body is not a conversation. ``earlier`` replaces its rules by
-        those of earlier servers. They billed an uncounted last round the prompt of the one before (``repeats``).
+        those of earlier servers. ``repeats``, also theirs: an uncounted last round is billed the prompt before it.
         """
         command = await self._account_turn(address, exchange, repeats)
         if command is None:
@@ -292,9 +292,9 @@ class DeferredWork:
 
 
 def _of_last_round(usage: Tokens | None, before: Sequence[Sent], *, repeats: bool = False) -> Tokens | None:
-    """The usage of an interrupted last round, given the usage of its turn. The prompt is the last round's; the output
-    is the sum over all rounds. None if the round was interrupted before its first count: the turn then repeats the
-    round before. ``repeats`` as in ``account``.
+    """The usage of an interrupted last round, given the usage of its turn. The turn's prompt is that of the last round;
+    its output is the sum over all rounds. None if the interruption came before the round's first count: the turn's
+    prompt is then that of the round before. ``repeats`` as in ``account``.
     """
     if usage is None:
         return None

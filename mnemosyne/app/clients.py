@@ -174,10 +174,10 @@ def _list_able() -> str:
 
 
 def add_hooks(command: Sequence[str], data_dir: Path, *, keeps_files: bool) -> list[str]:
-    """Return the command line with hooks for this run, if the client has any: those that vouch for the prompts that the
-    user submits and close the session at its end, and with ``keeps_files`` one that saves files before calls that may
-    change them. They are merged into the command's own settings. Raises BadOption if the client cannot save files, or
-    its settings cannot be read.
+    """Return the command line with hooks for this run, if the client has any: one that vouches for the prompts that the
+    user submits, one that closes the session when the client ends it, and with ``keeps_files`` one that saves files
+    before calls that may change them. They are merged into the command's own settings. Raises BadOption if the client
+    cannot save files, or its settings cannot be read.
     """
     client = recognise(command)
     if client is None or not client.has_hooks:

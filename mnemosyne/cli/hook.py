@@ -57,17 +57,19 @@ def hook(**options: object) -> None:
 
 
 def close_session(session: str, config: "Config") -> None:
-    """Close the session with a client's id, if it is on record: the client has ended it, and waits for this."""
+    """Close the session with this id of the client, if it is on record. The client waits for this to return, so a
+    database that does not run is not started.
+    """
     import attrs
 
     from mnemosyne.app.process import now
-    from mnemosyne.cli.log_access import has_log, with_log
+    from mnemosyne.cli.log_access import has_log, log_runs, with_log
     from mnemosyne.config import databases_of
     from mnemosyne.domain.session.directory import stream_of
     from mnemosyne.services.knowledge import WriteStamp
     from mnemosyne.services.session_edits import end
 
-    if has_log(config):
+    if has_log(config) and log_runs(config):
         stream, stamp = stream_of(config.tenant, session), WriteStamp(now(), secrets.token_hex(4))
         for dsn in databases_of(config) or (None,):
             with_log(attrs.evolve(config, dsn=dsn), lambda storage: end(storage, stream, stamp))

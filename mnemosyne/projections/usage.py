@@ -88,7 +88,7 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
             columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
             return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
         case TurnInterrupted():
-            # A client that does not read ``iterations`` gets them too if the provider reports them in the last round.
+            # ``iterations`` alone proves no sum: the provider may itemize the last round by itself.
             used, last = tokens_of(event.usage), window_of(event.usage)
             summed = used is not None and last is not None and used.prompt != last.prompt
             columns = {"summed": summed, **_fold_usage(event.at, event.usage)}

@@ -204,7 +204,7 @@ _EARLIER: Sequence[Callable[[AccountTurn], AccountTurn]] = (
     lambda turn: attrs.evolve(turn, bounded=True, cache=with_ends_only(turn.cache)),
     lambda turn: attrs.evolve(turn, bounded=True, cache=MARKED),
 )
-"""The rules of accounts before 2026-11-29; the last two apply to observed turns only."""
+"""Rules for accounts of servers before 2026-11-29; the last two apply to observed turns only."""
 
 
 class _Judge:

@@ -69,8 +69,8 @@ class SessionContext:
 async def rebuild(
     archive: Archive, stream: UUID, history: History, attempt: Attempt, held: dict[bytes, bytes] | None = None
 ) -> Rebuilt:
-    """The body of an attempt's request. ``held`` are contents by digest that need not be read; it becomes those of this
-    body. Raises ContentForgotten, ContentMissing, LogFailed.
+    """The body of an attempt's request. ``held`` is a cache of contents by digest; afterwards it holds those of this
+    body only. Raises ContentForgotten, ContentMissing, LogFailed.
     """
     made_of = time_travel.body_at(history, attempt)
     body = await _assemble(archive, stream, made_of, {} if held is None else held)

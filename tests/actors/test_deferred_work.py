@@ -327,7 +327,7 @@ async def test_who_needs_the_objects_of_a_session_does_not_wait_for_those_of_oth
 
 
 def test_a_round_that_was_interrupted_before_its_first_count_costs_nothing() -> None:
-    first = Sent(at=1, layout=None, usage=Tokens(10, 4, read=3))  # type: ignore[arg-type]  # it is not read
+    first = Sent(at=1, layout=None, usage=Tokens(10, 4, read=3))  # type: ignore[arg-type]  # the layout is not read
     assert _of_last_round(Tokens(10, 4, read=3), [first]) is None
     assert _of_last_round(Tokens(10, 5, read=3), [first]) == Tokens(10, 1, read=3)
     assert _of_last_round(Tokens(12, 4, read=3), [first]) == Tokens(12, 0, read=3)

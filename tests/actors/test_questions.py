@@ -58,7 +58,7 @@ async def test_late_answer_and_answer_without_a_question_are_dropped(autojump_cl
         assert not questions.answer(number, answer_of(ONE))
 
 
-def test_a_turn_waits_two_seconds_for_an_answer_and_no_other_task_has_a_turn_that_waits() -> None:
+def test_a_turn_waits_two_seconds_for_an_answer_and_for_no_other_helper_task() -> None:
     assert (ANSWER.limits.seconds, ANSWER.limits.pauses) == (2.0, ()), "a second attempt would be too late"
     assert USUAL.helper > ANSWER.limits.seconds
     assert {each.task.limits for each in BACKGROUND_TASKS.values()} == {BACKGROUND}

@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from mnemosyne.adapters.embedded.cluster import Cluster
 from tests.cli.logs import OBSERVED_LOG, put_golden
 from tests.cli.running import run, run_json
 from tests.cli.support import environ_for, invoked, serving
@@ -60,6 +61,14 @@ def test_hook_without_a_log_prints_and_creates_nothing(tmp_path: Path) -> None:
     for event in (begins(tmp_path), {"hook_event_name": "Stop"}, prompt):
         assert ask(environ_for(tmp_path), event) == ("", "")
     assert not (tmp_path / "data").exists()
+
+
+def test_the_end_of_a_session_starts_no_database(tmp_path: Path) -> None:
+    made = Cluster.at(tmp_path / "data").folder
+    made.mkdir(parents=True)
+    event = {"hook_event_name": "SessionEnd", "cwd": str(tmp_path), "session_id": "s"}
+    assert ask(environ_for(tmp_path), event) == ("", "")
+    assert [*made.iterdir()] == []
 
 
 def test_errors_go_to_stderr(tmp_path: Path) -> None:
@@ -128,9 +137,7 @@ def test_odd_folder_does_not_block_the_client(folder: str, tmp_path: Path) -> No
         assert "Traceback" not in errors
 
 
-def test_a_session_that_its_client_has_ended_is_closed_and_an_unknown_one_is_ignored(
-    own_conversation: str, tmp_path: Path
-) -> None:
+def test_session_end_closes_the_session_once_and_ignores_unknown_ones(own_conversation: str, tmp_path: Path) -> None:
     external_id = run_json("sessions")[0]["external_id"]
     event = {"hook_event_name": "SessionEnd", "cwd": str(tmp_path), "reason": "clear"}
     for session in ("unknown", "", external_id[:-1], external_id, external_id):

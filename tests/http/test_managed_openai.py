@@ -309,10 +309,10 @@ async def test_unmanageable_conversation_is_only_recorded_with_the_reason(
         (ResponsesTalk, {"background": True}, "fetches the replies later"),
     ],
 )
-async def test_memory_calls_are_never_offered_where_the_client_would_see_them(
+async def test_memory_tools_are_not_offered_where_the_client_would_see_their_calls(
     make: type[Talk], members: Json, why: str
 ) -> None:
-    """A second choice, a stored or a fetched reply reaches the client without a rewriter."""
+    """The proxy does not rewrite a second choice, a stored reply or a reply that is fetched later."""
     async with open_stage(LOOP) as stage:
         talk = make(stage.url)
         await talk.work("Where is it?")

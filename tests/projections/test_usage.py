@@ -127,12 +127,12 @@ INTERRUPTED: dict[str, tuple[dict[str, Any], list[tuple[int, int]]]] = {
 }
 
 
-@pytest.mark.parametrize("told", INTERRUPTED)
-async def test_an_interrupted_last_round_of_a_managed_turn_is_billed_once(dsn: str, told: str) -> None:
-    usage, expected = INTERRUPTED[told]
+@pytest.mark.parametrize("reported", INTERRUPTED)
+async def test_an_interrupted_last_round_of_a_managed_turn_is_billed_once(dsn: str, reported: str) -> None:
+    usage, expected = INTERRUPTED[reported]
     async with open_world(POSTGRES, dsn, event_codec()) as world:
-        whole = round_began(1), round_finished(1, {"input_tokens": 10, "output_tokens": 1}), round_began(2)
-        await append(world, began(1, "claude-opus-5-5"), *whole, interrupted(usage, status=200, at=9))
+        rounds = round_began(1), round_finished(1, {"input_tokens": 10, "output_tokens": 1}), round_began(2)
+        await append(world, began(1, "claude-opus-5-5"), *rounds, interrupted(usage, status=200, at=9))
         assert isinstance(world.store, PostgresProjections)
         await world.projector(USAGE).catch_up()
         (rows,) = await world.store.select((USAGE,), [(USED_BY_TURN, {"stream": STREAM})])

@@ -343,7 +343,7 @@ LATER: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("name", "summed"), [*((name, True) for name in LATER), ("both", False)])
-async def test_accounts_that_judged_a_turn_s_counts_as_a_whole_or_repeated_the_last_do_not_differ(
+async def test_old_accounts_that_judged_counts_per_turn_or_repeated_one_are_not_differences(
     name: str, summed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def account(command: ledger.AccountTurn, held: ledger.Ledger) -> TurnAccounted:

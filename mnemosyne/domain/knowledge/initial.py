@@ -30,8 +30,8 @@ SHOWN_SCRIPTS = ("build", "dev", "start", "test", "lint", "format", "typecheck",
 
 
 def propose_entries(files: Mapping[str, str]) -> list[EntryDraft]:
-    """Propose entries from the texts of a project's files, by name: its purpose, technology and scripts. Without a
-    description in sentences, the README's first line is the brief, or else the first line of a manifest.
+    """Propose entries from the texts of a project's files, by name: its purpose, technology and scripts. The brief is
+    the README's first paragraph in sentences, else the README's first line, else the first entry from a manifest.
     """
     readmes = [files[name] for name in READMES if name in files]
     brief = next((found for find in (_find_brief, _find_title) for each in readmes if (found := find(each))), None)
@@ -57,7 +57,7 @@ def _find_brief(readme: str) -> str | None:
 
 
 def _find_title(readme: str) -> str | None:
-    """The first line with a letter or a digit."""
+    """The first line with a letter or a digit, without its markup."""
     return next((line for line in map(_render_plain, readme.splitlines()) if re.search(r"\w", line)), None)
 
 

@@ -242,8 +242,8 @@ class Sent:
 @attrs.frozen(kw_only=True)
 class AccountTurn(AttemptEvent):
     """A turn is over. ``client`` is the client's own request, ``rounds`` the requests that went upstream, at least one.
-    ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken. ``bounded``: counts far from
-    the estimate are ignored, ``summed``: counts are judged for the turn as a whole; both as by earlier servers.
+    ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken. Two rules of
+    earlier servers: ``bounded`` ignores counts far from the estimate; ``summed`` judges counts per turn, not per round.
     ``client_before`` and ``sent_before`` are the client's previous request and the one that went upstream, None if not
     known or not needed.
     """

@@ -113,7 +113,7 @@ DECAY = 0.7
 """The chance that an edit quotes an object falls with the power -1/DECAY of the turns since its last use."""
 
 SIZES_HELD = 4096
-"""Cache size for the age limits of sizes: every object's size is looked up in every turn."""
+"""Cache size for age limits: every turn looks up the limit of every object."""
 
 
 def _doublings(tokens: int) -> Fraction:
@@ -258,7 +258,7 @@ class WindowAges:
 
     @cached_property
     def _scales(self) -> Mapping[Quotable, tuple[tuple[int, int], tuple[int, int]]]:
-        """The factor for each kind, and once the user has typed since the last use, as ratios of integers."""
+        """Per kind, the factor, and the factor once the user has typed since the last use, as ratios of integers."""
         least, most = self.ages.scales
         found = {}
         for quotable in Quotable:

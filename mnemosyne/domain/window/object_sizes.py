@@ -53,7 +53,7 @@ class Size:
         return estimator.tokens(self.at[0]), estimator.tokens(self.thinking)
 
     def tokens(self, estimator: Estimator, full: int) -> tuple[int, int | None, int | None, int, int]:
-        """The estimated tokens; ``full`` are those of the full text."""
+        """The estimated tokens at each fidelity; ``full`` is the count for the full text."""
         _, detailed, compact, stub, line = self.at
         return (
             full,

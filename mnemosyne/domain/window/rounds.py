@@ -293,7 +293,7 @@ def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
         return ASKED_FOR
     if memory_tools.collides(opening.read.fields.tool_names):
         return "the client has a tool of its own with the name of a memory tool"
-    # Content that the provider sealed hides no call from the client, so the messages are not read again.
+    # The messages are not read again: sealed content, their only obstacle, shows the client no memory call.
     read = opening.read
     return read.dialect.find_obstacle(lambda key: None if key == read.dialect.array else read.member(key)) or None
 

@@ -135,8 +135,8 @@ class Sizes:
         return size
 
     def count_grown(self, name: str, size: Size, usual: Estimator, scale: Fraction) -> tuple[int, int]:
-        """The tokens of the full text and of the thinking of an object whose turn had its own ``scale``, which does not
-        change.
+        """The tokens of an object's full text and of its thinking, at the ``scale`` of the object's turn. They are
+        cached, because that scale does not change.
         """
         if (held := self._grown.get(name)) is not None and held[0] == (size, usual.family, scale):
             return held[1]

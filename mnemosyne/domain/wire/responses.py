@@ -126,7 +126,7 @@ def _ends(name: bytes | None, event: dict[str, Any] | None, data: bytes | None) 
 
 def _find_obstacle(member: Callable[[str], Any]) -> str:
     """Say why a request cannot be managed: the provider keeps, or may keep, more of the conversation than the request
-    shows.
+    shows, or delivers replies that the proxy does not rewrite.
     """
     if member("store") is not False:
         return "its client has the provider keep its replies"

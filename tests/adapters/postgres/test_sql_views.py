@@ -181,7 +181,7 @@ async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> Non
         assert {each["missed_tokens"] for each in missed} == {500}
         whole = "select from mnemosyne.usage_turns w where w.input_tokens is not null and w.round = 0"
         whole += " and (w.branch, w.turn, w.attempt, w.in_rounds) = (u.branch, u.turn, u.attempt, u.round)"
-        await run(world, f"delete from mnemosyne.usage_turns u where exists ({whole})")  # the last rounds broke off
+        await run(world, f"delete from mnemosyne.usage_turns u where exists ({whole})")  # interrupted last rounds
         await run(world, "update mnemosyne.usage_turns set output_tokens = 99999 where round = 0")
         assert await rows(world, all_missed) == missed
         spent = await rows(world, "select sum(turns) as nano from mnemosyne.budget_spent")

@@ -64,9 +64,7 @@ def test_a_manifest_yields_the_projects_technology(name: str, text: str, told: l
         ({"package.json": '{"name": "app"}'}, "package.json: the package app", []),
     ],
 )
-def test_a_project_of_which_anything_is_known_has_one_brief(
-    files: dict[str, str], brief: str, others: list[str]
-) -> None:
+def test_a_project_with_any_entry_has_exactly_one_brief(files: dict[str, str], brief: str, others: list[str]) -> None:
     first, *more = propose_entries(files)
     assert first.kind is EntryKind.BRIEF
     assert first.content.startswith(brief)

@@ -52,7 +52,7 @@ def history(turns: int, words: str = WORDS) -> list[Json]:
     ]
 
 
-@cache  # the examples of a property ask for the same few
+@cache  # the examples of a property share a few requests
 def layout(raw: bytes) -> PromptLayout:
     found = lay_out(transcript.read(raw).transcript)
     assert found is not None

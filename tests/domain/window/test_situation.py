@@ -103,7 +103,7 @@ ASKED = st.tuples(
 
 
 @given(st.lists(ASKED))
-def test_held_counts_of_an_object_equal_new_ones(asked: list[tuple[str, int, Fraction, str]]) -> None:
+def test_cached_counts_of_an_object_equal_fresh_ones(asked: list[tuple[str, int, Fraction, str]]) -> None:
     held = Sizes()
     for name, text, scale, model in asked:
         size, usual = Size((Features(text=text),) * 5, Features(text=10_000)), Estimator.of(model)

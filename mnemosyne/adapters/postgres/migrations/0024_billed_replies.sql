@@ -1,6 +1,6 @@
--- The replies that were billed: of a managed attempt its rounds, and not the usage that its client was shown, except for
--- what that adds to the finished rounds: the interrupted last one. An interruption before its first count repeats the
--- round before.
+-- The billed replies. For a managed attempt these are its finished rounds and, if the last round was interrupted, that
+-- round: the attempt's usage less the part that belongs to the finished rounds. If the interruption came before the
+-- round's first count, that usage repeats the round before, and the interrupted round is not listed.
 set local check_function_bodies = off;  -- the read models get their columns when they are rebuilt
 
 create function mnemosyne.billed_replies() returns table (

@@ -137,7 +137,7 @@ def read_authorities(ca_bundle: Path | None, environ: Mapping[str, str] = os.env
         names.append("the system's")
     for name in ADDING:
         path = environ.get(name)
-        if path and _load(context, name, path, ignored):
+        if path and path not in names and _load(context, name, path, ignored):
             names.append(path)
     return Authorities(context, tuple(names), tuple(ignored))
 

@@ -111,6 +111,10 @@ def test_ssl_cert_file_replaces_the_system_s_authorities(root: Path) -> None:
     assert (certificates(found.context), found.names, found.ignored) == (1, (str(root),), ())
 
 
+def test_a_file_that_several_variables_name_is_read_once(root: Path) -> None:
+    assert read_authorities(None, dict.fromkeys(("SSL_CERT_FILE", *ADDING), str(root))).names == (str(root),)
+
+
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"])
 @pytest.mark.parametrize("kind", ["missing", "empty", "no certificate", "device"])
 def test_unreadable_authorities_are_reported_and_the_others_are_used(

@@ -12,7 +12,7 @@ from benchmarks.harness import Group, Part, Row, run_group
 from benchmarks.report import as_json, as_table, described, this_machine, write_results
 
 MEASURED = (
-    "relay growth log peers gateways processes beside hostile calls commands pages projections nodes memory planning "
+    "relay growth log peers gateways processes beside calls commands pages projections nodes memory planning "
     "bills retrieval answers facts likelihood segmentation short_forms tokens wasted_work"
 )
 """The modules with a group of benchmarks, in the order in which they run."""

@@ -1,76 +1,109 @@
-"""The effect of other sessions on a session's turns: of one that sends a megabyte a second, and of ten open pages."""
+"""The effect of other sessions on a session's turns: of large bodies, some with very many or very long values, and of
+ten open pages.
+"""
 
 import itertools
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import trio
 
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from benchmarks.history import history, kind_of
-from benchmarks.load import Client, history_request, request_bytes
+from benchmarks.load import Client, history_request, message_request
 from benchmarks.pages import ask_page, read_page
 from benchmarks.upstream_server import Played, Script
-from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
+from benchmarks.variants import MANAGING, OURS, PEERS
 
-TURN_GOAL = 2.0
-"""p99 of a turn beside a megabyte ÷ p99 of the same turn alone."""
-
-TURN_KB, LARGE_KB = 50, 1_000
 TURN = Script(deltas=5, gap_seconds=0.02)
-LARGE = Script(deltas=5, gap_seconds=0.02)
-
 PAUSE_SECONDS = 0.02
 """Between two turns of the session that is measured."""
 
-LARGE_EVERY_SECONDS = 1.0
-"""Each large body is the first of a session of its own, so all of it is new."""
+TOOLS = [{"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}]
+"""A conversation without tools is not managed."""
+
+LARGE = 200_000
+
+
+def user(*content: Mapping[str, object]) -> dict[str, object]:
+    return {"role": "user", "content": list(content)}
+
+
+def text(words: str) -> dict[str, object]:
+    return {"type": "text", "text": words}
+
+
+def calls(inputs: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """A prompt, the calls that it led to, and their results."""
+    ids = [f"toolu_{number}" for number in range(len(inputs))]
+    used = [
+        {"type": "tool_use", "id": each, "name": "Look", "input": given}
+        for each, given in zip(ids, inputs, strict=True)
+    ]
+    results = [{"type": "tool_result", "tool_use_id": each, "content": "seen"} for each in ids]
+    return [user(text("Look.")), {"role": "assistant", "content": used}, user(*results)]
+
+
+def bodies(count: int) -> dict[str, dict[str, Any]]:
+    """Requests by their content: ``count`` values, or half, a tenth, or 25 times as many."""
+    keys = {f"key{number}": number for number in range(count)}
+    return {
+        f"{count * 5 // 1_000_000} MB of lines": {"messages": [user(text("def first():\n" * (count * 5 // 13)))]},
+        f"{count // 2:,} blocks in a message": {"messages": [user(*[text("x")] * (count // 2))]},
+        f"{count // 7:,} blocks, which are read": {"messages": [user(*[text("x")] * (count // 7))]},
+        f"{count:,} members at the top": {**keys, "messages": [user(text("Hi."))]},
+        f"a call with {count:,} members": {"messages": calls([keys])},
+        f"{count // 10:,} calls and their results": {"messages": calls([{}] * (count // 10))},
+        f"a line of {count // 40_000} MB": {"messages": [user(text("abc, " * (count * 5)))]},
+        f"a word of {count // 40_000} MB": {"messages": [user(text("abcde" * (count * 5)))]},
+    }
 
 
 def turns(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Turns of 50 KB, from the first byte sent to the last received, alone and while other sessions send 1 MB."""
-    rows: list[Row] = []
-    count = 8 if quick else 300
+    """Turns of 50 KB from the first byte sent to the last received, alone and while another session sends each body."""
+    times, count, rows = 1 if quick else 20, 4 if quick else 60, list[Row]()
     for server in servers:
-        alone = trio.run(_turns, server, count, False)
-        beside = trio.run(_turns, server, count, True)
+        alone = trio.run(_measure, server, "alone", list[float](), count)
         rows.append(spread("turn, alone", server.name, "ms", alone))
-        rows.append(spread("turn, beside 1 MB", server.name, "ms", beside))
-        ratio = _p99(beside) / _p99(alone)
-        goal = TURN_GOAL if server.name == OURS else None
-        rows.append(single("p99 of a turn, beside 1 MB ÷ alone", server.name, "ratio", ratio, goal))
+        for about, body in bodies(4_000 if quick else LARGE).items():
+            beside = trio.run(_turns_next_to, server, about, body, times)
+            rows.append(spread(f"turn, beside {about}", server.name, "ms", beside))
     return rows
 
 
-def _p99(values: Sequence[float]) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[98]
-
-
-async def _turns(server: Server, count: int, disturbed: bool) -> list[float]:
-    client, taken = await Client.connect(server.address), list[float]()
-    request = request_bytes(TURN_KB * 1000, TURN, "beside-measured")
-    await client.exchange(request, TURN.deltas)
+async def _turns_next_to(server: Server, about: str, body: Mapping[str, Any], times: int) -> list[float]:
+    taken: list[float] = []
     async with trio.open_nursery() as nursery:
-        if disturbed:
-            nursery.start_soon(_send_large_bodies, server)
-        for _ in range(count):
-            before = trio.current_time()
+        nursery.start_soon(_measure, server, about, taken)
+        for number in range(times):
+            # Built in a thread, because this loop is measured.
+            request = await trio.to_thread.run_sync(_request, body, f"{about} {number}")
+            client = await Client.connect(server.address)
             await client.exchange(request, TURN.deltas)
-            taken.append((trio.current_time() - before) * 1000)
-            await trio.sleep(PAUSE_SECONDS)
+            await client.aclose()
+            await trio.sleep(10 * PAUSE_SECONDS)  # for work after the reply
         nursery.cancel_scope.cancel()
+    return taken
+
+
+async def _measure(server: Server, about: str, taken: list[float], count: int | None = None) -> list[float]:
+    client = await Client.connect(server.address)
+    file = "".join(f"def add_{number}(first: int, second: int) -> int:\n" for number in range(1_000))
+    for number in itertools.count() if count is None else range(count):
+        body = {"messages": [user(text(file), text(f"And {number}?"))]}
+        before = trio.current_time()
+        await client.exchange(_request(body, f"beside {about} {number}"), TURN.deltas)
+        taken.append((trio.current_time() - before) * 1000)
+        await trio.sleep(PAUSE_SECONDS)
     await client.aclose()
     return taken
 
 
-async def _send_large_bodies(server: Server) -> None:
-    for number in itertools.count():
-        request = request_bytes(LARGE_KB * 1000, LARGE, f"beside-{server.name.replace(' ', '-')}-{number}")
-        client = await Client.connect(server.address)
-        await client.exchange(request, LARGE.deltas)
-        await client.aclose()
-        await trio.sleep(LARGE_EVERY_SECONDS)
+def _request(body: Mapping[str, Any], session: str) -> bytes:
+    whole = {"model": "benchmark", "max_tokens": 1024, "stream": True, "tools": TOOLS, **body}
+    return message_request(TURN.query, json.dumps(whole).encode(), session, "mnemosyne-benchmark")
 
 
 PAGES, FIRST_SHOWN, SHOWN_TURNS, BLOCK = 10, 60, 80, 10
@@ -131,7 +164,7 @@ async def _show(server: Server, task_status: trio.TaskStatus[None]) -> None:
 
 GROUP = Group(
     "beside",
-    tuple(each for each in VARIANTS if each.name in (DIRECT, BARE, OURS)),
+    tuple(each for each in PEERS if each.name in (OURS, MANAGING)),
     (Part("turns", turns), Part("pages", pages)),
     by_default=False,
 )

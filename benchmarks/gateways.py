@@ -5,12 +5,13 @@ to a provider that answers after 20 ms, and compare the first byte, the delay of
 processor time of a request, and memory. Each client sends one request after the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
 import trio
 
+from benchmarks.chart import Axis, Line, draw_lines
 from benchmarks.harness import Group, Part, Row, Server, processes_below, single, spread
 from benchmarks.load import Client, Exchange, request_bytes
 from benchmarks.upstream_server import Script
@@ -38,11 +39,16 @@ def scenarios(servers: Sequence[Server], quick: bool) -> list[Row]:
     rows: list[Row] = []
     for tokens in PROMPT_TOKENS[:1] if quick else PROMPT_TOKENS:
         for count in CLIENTS[:2] if quick else CLIENTS:
-            name = f"{tokens:,} tokens, {count} client{'s' if count > 1 else ''}"
+            name = name_scene(tokens, count)
             for server in servers:
                 measured = trio.run(_play, server, tokens, count, 0.3 if quick else SECONDS)
                 rows += _rows(name, server, measured)
     return [*rows, *(single("resident memory afterwards", each.name, "MB", _memory(each)) for each in servers[1:])]
+
+
+def name_scene(tokens: int, count: int) -> str:
+    """The part of a row's name that says how many clients sent prompts of how many tokens."""
+    return f"{tokens:,} tokens, {count} client{'s' if count > 1 else ''}"
 
 
 def _rows(name: str, server: Server, measured: _Measured) -> list[Row]:
@@ -96,6 +102,29 @@ def _memory(server: Server) -> float:
     pids = [each for each in (server.pid, *processes_below(server.pid)) if each is not None]
     rollups = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids)
     return sum(int(rollup.partition("\nPss:")[2].split()[0]) for rollup in rollups) / 1000
+
+
+COLORS = {DIRECT: "#777", LITELLM: "#b3541e", OURS: "#0b6e99"}
+
+
+def draw_first_bytes(medians: Mapping[tuple[str, str], float], *, tokens: int = 0, count: int = 0) -> str:
+    """The medians of the first byte by (name of the row, gateway) as SVG: over the number of clients for prompts of
+    ``tokens``, or over the size of the prompt for ``count`` clients.
+    """
+    scenes = [(each, tokens or each, count or each) for each in (PROMPT_TOKENS if count else CLIENTS)]
+    lines = {
+        gateway: Line([(at, medians[f"first byte, {name_scene(*scene)}", gateway]) for at, *scene in scenes], color)
+        for gateway, color in COLORS.items()
+    }
+    labels: dict[float, str] = {at: f"{at:,}" for at, *_ in scenes}
+    heights: dict[float, str]
+    if not count:
+        heights = {each: f"{each:,}" for each in (10, 20, 50, 100, 200, 500, 1_000, 2_000)}
+        across, up = Axis("clients at once", labels, True), Axis("first byte, ms", heights, True)
+    else:
+        heights = {each: f"{each}" for each in range(0, 81, 20)}
+        across, up = Axis("tokens of the prompt", labels, True), Axis("first byte, ms", heights)
+    return draw_lines("First byte by gateway", across, up, lines, legend=90)
 
 
 GROUP = Group(

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from benchmarks.chart import Axis, Line, draw_lines
 from benchmarks.harness import Group, Part, Row, Server, single, spread
 from mnemosyne.domain.cost.prompt import Ttl
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
@@ -343,47 +344,19 @@ def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
-_BILLS, _FAULTS = (65, 95), (0.0, 1.5)
-"""The ranges of the axes of the frontier, in percent."""
-
-
 def draw_frontier(points: Mapping[tuple[str, str, float], tuple[float, float]]) -> str:
     """The frontier as SVG. ``points`` maps (developers, mode, factor of the ages) to (bill, faults) in percent."""
-
-    def place(bill: float, faults: float) -> str:
-        across = (bill - _BILLS[0]) / (_BILLS[1] - _BILLS[0])
-        return f"{60 + 580 * across:.1f} {280 - 260 * faults / _FAULTS[1]:.1f}"
-
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 330" role="img" '
-        'font-family="sans-serif" font-size="12">',
-        "<title>Bill and faults when all ages are multiplied</title>",
-        '<rect width="660" height="330" fill="#fff"/>',
-    ]
-
-    def write(at: str, text: str, anchor: str = "middle", fill: str = "#555") -> None:
-        x, y = at.split()
-        parts.append(f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{fill}">{text}</text>')
-
-    for bill in range(_BILLS[0], _BILLS[1] + 1, 5):
-        x, y = map(float, place(bill, 0).split())
-        write(f"{x} {y + 16}", f"{bill / 100:.2f}")
-    for faults in (0.0, 0.3, 0.5, 1.0, 1.5):
-        x, y = map(float, place(_BILLS[0], faults).split())
-        parts.append(f'<path d="M{x} {y}H640" stroke="{"#999" if faults in (0.3, 0.5) else "#ddd"}"/>')
-        write(f"{x - 6} {y + 4}", f"{faults:g} %", "end")
-    write("350 318", "billed, relative to unmanaged")
-    write("60 12", "faults, of evictions", "start")
+    bills = {float(bill): f"{bill / 100:.2f}" for bill in range(65, 100, 5)}
+    faults = {each: f"{each:g} %" for each in (0.0, 0.3, 0.5, 1.0, 1.5)}
     colors = {"first developer": "#0b6e99", "four others": "#b3541e"}
-    for number, (developer, mode) in enumerate(dict.fromkeys(key[:2] for key in points)):
-        dashes = ' stroke-dasharray="5 4"' if mode == "graded" else ""
-        here = [place(*at) for key, at in points.items() if key[:2] == (developer, mode)]
-        color = colors[developer]
-        parts.append(f'<path d="M{"L".join(here)}" fill="none" stroke="{color}" stroke-width="2"{dashes}/>')
-        parts += [f'<circle cx="{at.split()[0]}" cy="{at.split()[1]}" r="3" fill="{color}"/>' for at in here]
-        parts.append(f'<path d="M440 {36 + 16 * number}h30" stroke="{color}" stroke-width="2"{dashes}/>')
-        write(f"478 {40 + 16 * number}", f"{developer}, {mode}", "start", color)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    lines = {
+        f"{group[0]}, {group[1]}": Line(
+            [at for key, at in points.items() if key[:2] == group], colors[group[0]], dashed=group[1] == "graded"
+        )
+        for group in dict.fromkeys(key[:2] for key in points)
+    }
+    across, up = Axis("billed, relative to unmanaged", bills), Axis("faults, of evictions", faults)
+    return draw_lines("Bill and faults when all ages are multiplied", across, up, lines, legend=440)
 
 
 LEFT = (3_000, 10_000, 20_000, 60_000)

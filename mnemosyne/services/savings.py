@@ -127,7 +127,7 @@ def describe_loss(lost: int, break_even: int | None) -> str:
     if break_even:
         return f"managing breaks even around turn {break_even}"
     if break_even == 0:
-        return f"{dollars_text(lost)} of the cost for memory tools, before the first compaction"
+        return f"{dollars_text(lost)} of it for memory tools (nothing compacted yet)"
     return f"{dollars_text(lost)} more than without Mnemosyne so far"
 
 

@@ -271,7 +271,7 @@ def test_summary_counts_turns_that_should_have_been_managed(
 
 @pytest.mark.parametrize(
     ("break_even", "words"),
-    [(19, "breaks even around turn 19"), (0, "$0.0042 of the cost for memory tools"), (None, "$0.0042 more than")],
+    [(19, "breaks even around turn 19"), (0, "$0.0042 of it for memory tools"), (None, "$0.0042 more than")],
 )
 def test_summary_of_a_managed_loss_says_when_it_breaks_even(break_even: int | None, words: str) -> None:
     balance = Balance(turns=3, managed=3, nanodollars=10**8, nanodollars_unmanaged=10**8 - 4_200_000)
@@ -372,6 +372,12 @@ RECALL = {"type": "tool_use", "name": "memory_query", "input": {"question": "Whe
 
 
 @pytest.mark.release
+def test_summary_s_command_repeats_the_options_that_locate_the_log_but_no_password() -> None:
+    given = {"data_dir": "/a log", "tenant": "me", "dsn": "postgresql://me:secret@db/log"}
+    assert run._repeat_options(load(given, {})) == " --data-dir '/a log' --tenant me"
+    assert run._repeat_options(load({}, {"MNEMOSYNE_DATA_DIR": "/log"})) == ""
+
+
 def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(joined: dict[str, str]) -> None:
     """The server that runs has another upstream, so the command starts its own."""
     with standin_in_a_thread() as standin:
@@ -387,7 +393,7 @@ def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(joined: d
     sentence = "too low: 2 memory requests with 2000 input tokens are hidden. `mnemosyne usage` includes them."
     assert hidden == f"mnemosyne: the client's cost display is {sentence}"
     price = r"\$0\.01\d"
-    paid = f"{price} of the cost for memory tools, before the first compaction"
+    paid = rf"{price} of it for memory tools \(nothing compacted yet\)"
     summary = rf"mnemosyne: recorded 1 turn, {price}, {paid}: mnemosyne open [0-9a-f]{{8}}"
     assert re.fullmatch(summary, recorded)
     assert re.fullmatch(

@@ -107,7 +107,7 @@ async def test_a_redacted_file_has_no_texts_and_no_file_names(pages: Pages, show
         (19, "not yet", "; managing breaks even around turn 19."),
         *rarely(
             [
-                (0, "not yet", "; $0.0032 of the cost for memory tools, before the first compaction."),
+                (0, "not yet", "; $0.0032 of it for memory tools (nothing compacted yet)."),
                 (None, "\N{MINUS SIGN}$0.0032", "; without Mnemosyne they would have cost $0.75."),
             ]
         ),

@@ -172,6 +172,10 @@ def _print_renditions(each: MemoryObject) -> None:
         rows.append(
             (fidelity.label, count_text(rendition.tokens), share, printable(rendition.helper), lost or "nothing")
         )
+    extract = each.tokens_at(Fidelity.DETAILED)
+    if extract is not None and Fidelity.DETAILED not in each.renditions:
+        share = percent_text(extract / max(1, each.tokens))
+        rows.insert(1, (Fidelity.DETAILED.label, f"~{count_text(extract)}", share, "an extract, when needed", "-"))
     share = percent_text(each.stub_tokens / max(1, each.tokens))
     rows.append((Fidelity.STUB.label, count_text(each.stub_tokens), share, "stub", "all but one line"))
     say()

@@ -34,7 +34,8 @@ def _edit(name: str, options: dict[str, Any], **given: Any) -> Json:
 
 
 def _print_session(answer: Json) -> None:
-    say(f"session {answer['id']}: {answer['what']}")
+    what = answer["what"]
+    say(f"session {answer['id']}: {'nothing to change' if what == 'unchanged' else what}")
 
 
 @click.command()

@@ -85,8 +85,12 @@ def _json_value(value: Any) -> Any:
     return str(value)
 
 
-@click.command(no_args_is_help=True)
-@click.argument("query", metavar="QUERY")
+_LIST = """select table_name as view, string_agg(column_name, ', ' order by ordinal_position) as columns
+from information_schema.columns where table_schema = 'mnemosyne_views' group by 1 order by 1"""
+
+
+@click.command()
+@click.argument("query", default=_LIST, metavar="[QUERY]")
 @click.option(
     "--seconds",
     default=30.0,
@@ -98,9 +102,11 @@ def _json_value(value: Any) -> Any:
 @log_options()
 @prints(answer_as_json, print_answer)
 def sql(query: str, seconds: float, **options: Any) -> QueryAnswer:
-    """Print the result of a PostgreSQL query over the log. QUERY is one statement; `-` reads it from stdin.
+    """Print the result of a PostgreSQL query over the log. QUERY is one statement; `-` reads it from stdin. Without it,
+    list the views and their columns.
 
     \b
+      mnemosyne sql                 what can be queried
       mnemosyne sql "select branch, count(*) from turns group by 1"
       mnemosyne sql "select * from turns where duration_ms > 60000" --json
 

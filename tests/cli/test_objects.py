@@ -9,16 +9,26 @@ import pytest
 import trio
 
 from mnemosyne.cli.explain import _paragraphs, snapshot_as_json
-from mnemosyne.cli.objects import _HEADERS, _print_links, _row, _source_line, print_topics, topics_as_json
+from mnemosyne.cli.objects import (
+    _HEADERS,
+    _print_links,
+    _print_object,
+    _row,
+    _source_line,
+    print_topics,
+    topics_as_json,
+)
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text, source_text, window_line
 from mnemosyne.domain.cost.tokens import Features, MeasuredPrompt
 from mnemosyne.domain.history.memory_travel import MemorySnapshot, WindowView, snapshot
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, ObjectEvent
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.objects.memory import Memory, evolve
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.planning import NoRewrite
+from mnemosyne.figures import count_text
 from mnemosyne.http.inspector.happenings import describe_object
 from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.windows import Listing
@@ -74,6 +84,13 @@ def test_link_is_shown_from_both_ends(capsys: pytest.CaptureFixture[str]) -> Non
     _print_links(object_of("a", *events))
     _print_links(object_of("d", *events))
     assert [line.split(":")[0] for line in capsys.readouterr().out.split("\n") if line] == ["part of d", "parent of a"]
+
+
+def test_an_extract_that_is_not_made_yet_is_shown_with_its_target_size(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = object_of("a", made("a", 0, size=40_000, tokens=10_000))
+    _print_object((shown, {}))
+    target = count_text(shown.object.tokens_at(Fidelity.DETAILED))
+    assert re.search(rf"^L1 +~{re.escape(target)} ", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

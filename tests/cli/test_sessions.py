@@ -30,6 +30,7 @@ def test_limit_reports_the_number_of_omitted_sessions() -> None:
 def test_a_session_is_renamed_and_closed_once(conversation: str) -> None:
     assert run("rename", conversation[:8], "The parser").stdout == f"session {conversation}: renamed\n"
     assert [run_json("close", conversation)["what"] for _ in range(2)] == ["closed", "unchanged"]
+    assert run("close", conversation).stdout == f"session {conversation}: nothing to change\n"
     (row,) = run_json("sessions")
     assert (row["title"], row["status"]) == ("The parser", "completed")
     assert run("rename", conversation, "").stdout == f"session {conversation}: renamed\n"

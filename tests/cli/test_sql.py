@@ -45,10 +45,20 @@ def test_statement_sees_current_read_models_and_may_come_from_stdin() -> None:
 @pytest.mark.usefixtures("golden")
 def test_refused_statement_is_reported_in_the_words_of_the_database() -> None:
     assert run("sql", "select nope", code=2).stderr == (
-        'Error: The database rejected the query: column "nope" does not exist.\n'
+        'Error: The database rejected the query: column "nope" does not exist. '
+        "`mnemosyne sql` without a query lists views and columns.\n"
     )
+    assert run("sql", "select 1 +", code=2).stderr.endswith("rejected the query: syntax error at end of input.\n")
     assert "took too long" in run("sql", "select pg_sleep(9)", "--seconds", "0.1", code=2).stderr
     assert "QUERY is empty" in run("sql", " ", code=2).stderr
+
+
+@pytest.mark.usefixtures("golden")
+def test_without_a_query_every_view_is_listed_with_its_columns() -> None:
+    listed = {row["view"]: row["columns"].split(", ") for row in json.loads(run("sql", "--json").stdout)}
+    for view, columns in listed.items():
+        assert json.loads(run("sql", f"select count({columns[-1]}) from {view}", "--json").stdout)
+    assert {"sessions", "turns", "semantic_objects", "money"} <= listed.keys()
 
 
 def test_embedded_database_has_no_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -336,6 +336,9 @@ def set_password(connection: Connection, role: str, password: str) -> None:
     connection.execute(statement)
 
 
+_UNKNOWN_NAMES = (pg.UndefinedTable, pg.UndefinedColumn)
+
+
 @contextmanager
 def reword_refusals() -> Iterator[None]:
     """Report errors of a user's query in the server's words. Raises BadOption."""
@@ -347,7 +350,8 @@ def reword_refusals() -> Iterator[None]:
         if _is_lost(error, error.sqlstate or ""):
             raise
         why = error.diag.message_primary or "it is not a query"
-        raise BadOption(f"The database rejected the query: {why}.") from None
+        hint = " `mnemosyne sql` without a query lists views and columns." if isinstance(error, _UNKNOWN_NAMES) else ""
+        raise BadOption(f"The database rejected the query: {why}.{hint}") from None
 
 
 def halfvecs(connection: Connection, vectors: Iterable[Sequence[float]]) -> list[HalfVector]:

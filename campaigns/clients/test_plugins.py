@@ -16,6 +16,7 @@ from tests.clients import workspace as workspaces
 from tests.clients.agents import Agent, ClaudeCode, Opencode
 from tests.clients.test_managed_agents import MANAGE
 from tests.clients.workspace import MNEMOSYNE, Server, Workspace, finished
+from tests.waiting import LOOKS
 
 pytestmark = pytest.mark.clients
 
@@ -130,17 +131,23 @@ def test_plugin_leaves_the_knowledge_to_a_managing_server(plugged: Workspace) ->
 def test_session_is_closed_when_its_client_exits_and_reopened_by_its_next_turn(plugged: Workspace) -> None:
     plugged.script({"reply": {"text": "Yes."}})
 
-    def read_changes() -> list[str]:
+    def read_changes(count: int) -> list[str]:
+        """Once there are so many: the client does not wait until the server has recorded its end."""
         (conversation,) = plugged.conversations()
         where = ("--data-dir", str(plugged.server.data_dir), "--json")
         arguments = [*MNEMOSYNE, "timeline", conversation.external_id, "--by", "client", *where]
-        changes = json.loads(finished(arguments, plugged.environment, plugged.project))
-        return [change["what"] for change in changes if change["what"] in ("closed", "opened")]
+        changes: list[str] = []
+        for _ in range(LOOKS):
+            listed = json.loads(finished(arguments, plugged.environment, plugged.project))
+            changes = [change["what"] for change in listed if change["what"] in ("closed", "opened")]
+            if len(changes) >= count:
+                break
+        return changes
 
     run(plugged, "Is it done?")
-    assert read_changes() == ["closed"]
+    assert read_changes(1) == ["closed"]
     run(plugged, "Is it still?", goes_on=True)
-    assert read_changes() == ["closed", "closed"], "the turn in between reopened it"
+    assert read_changes(2) == ["closed", "closed"], "the turn in between reopened it"
 
 
 @pytest.mark.soak

@@ -284,6 +284,14 @@ class HelperDone:
     generation: int = 0
 
 
+@attrs.frozen(kw_only=True)
+class End:
+    """The client has ended the session, which is closed until its next turn."""
+
+    at: int
+    correlation_id: str
+
+
 Message = (
     Prepare
     | Recognize
@@ -296,6 +304,7 @@ Message = (
     | Interrupt
     | CompleteDeferred
     | HelperDone
+    | End
 )
 
 

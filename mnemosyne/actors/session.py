@@ -30,6 +30,7 @@ from mnemosyne.actors.messages import (
     CompleteDeferred,
     Contents,
     Continuation,
+    End,
     Fallback,
     FindPassages,
     Finish,
@@ -63,7 +64,16 @@ from mnemosyne.domain.objects import decide as objects
 from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, Journal, StreamReader, Ticket
 from mnemosyne.domain.session import decision_inputs, sanitize
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.decide import BeginTurn, FinishTurn, Gap, InterruptTurn, SendFallback, SetMode, decide
+from mnemosyne.domain.session.decide import (
+    BeginTurn,
+    EndSession,
+    FinishTurn,
+    Gap,
+    InterruptTurn,
+    SendFallback,
+    SetMode,
+    decide,
+)
 from mnemosyne.domain.session.decision_inputs import (
     RecordInputs,
     RecordWork,
@@ -290,6 +300,8 @@ class SessionActor:
                 return self._last
             case HelperDone():
                 return await self._record_help(message)
+            case End():
+                return await self._close(message)
             case _:
                 assert_never(message)
 
@@ -638,17 +650,21 @@ class SessionActor:
             self._orders.note_made(done.effect.commands, ticket)
         return ticket
 
+    async def _close(self, message: End) -> Ticket | None:
+        await self._apply_edits()
+        ended = decide(EndSession(at=message.at, closed=True), self.state)
+        return await self._append(ended, EndSession.__name__, message.correlation_id) if ended else None
+
     async def _apply_edits(self) -> None:
-        """Apply a person's edits and a client's end, which any process may have appended meanwhile. Otherwise the next
-        append would conflict with them, and this actor would stop without its pending work, such as a closed session's
-        summary.
+        """Apply a person's edits, which any process may have appended meanwhile. Otherwise the next append would
+        conflict with them, and this actor would stop without its pending work, such as a closed session's summary.
         """
         if self._last is not None and not self._last.settled:
             return
         await self.stop_if_refused()
         with suppress(LogUnavailable):
             new = await self._log.read(self.identity.stream, after=self.state.version)
-            if all(actor_of(each) is Actor.USER or isinstance(each.envelope.event, SessionEdited) for each in new):
+            if all(actor_of(each) is Actor.USER for each in new):
                 await self._memory.note_all([each.envelope.event for each in new])
 
     # Appending

@@ -4,16 +4,17 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import attrs
 import trio
 
-from mnemosyne.actors.messages import ArrivedRequest, Identity, Recognize, Recognized
+from mnemosyne.actors.messages import Answer, ArrivedRequest, End, Identity, Message, Recognize, Recognized
 from mnemosyne.actors.registry import SessionRegistry
 from mnemosyne.actors.threads import read_in_thread
 from mnemosyne.actors.unnamed import UnnamedSessions
 from mnemosyne.bounded import Lru
+from mnemosyne.domain.ports import Ticket
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decide import CHAIN_BYTES
 from mnemosyne.domain.session.directory import UNNAMED, Directory, stream_of, strongest
@@ -134,7 +135,9 @@ class SessionFinder:
         """A session's own answer to how closely it matches a request; None if it is late or fails."""
         with trio.move_on_after(self.registry.patience_with(identity.stream, self.registry.patience.loading)):
             try:
-                return await self._ask_session(identity, request)
+                recognized = await self._ask_session(identity, Recognize(request=request))
+                assert isinstance(recognized, Recognized)
+                return recognized
             except MnemosyneError as error:
                 log.warning(
                     "session %s does not answer whether a request continues it: %s", identity.external_id, error
@@ -143,17 +146,27 @@ class SessionFinder:
         self.registry.note_late(identity.stream)
         return None
 
-    async def _ask_session(self, identity: Identity, request: ArrivedRequest) -> Recognized:
-        """A session's answer, from an actor that knows every event that another process wrote."""
+    async def end(self, external_id: str, at: int, correlation_id: str) -> None:
+        """Close the session with this name, which its client has ended, if it is on record. A failure is logged."""
+        identity = self._name(external_id)
+        try:
+            await self._ask_session(identity, End(at=at, correlation_id=correlation_id))
+        except MnemosyneError as error:
+            log.warning("the end of session %s cannot be recorded: %s", identity.stream, error)
+
+    async def _ask_session(self, identity: Identity, message: Message) -> Answer:
+        """A session's answer, or its promise once that is kept, from an actor that knows every event that another
+        process wrote.
+        """
         while True:
-            actor, asked = self.registry.ask(identity, Recognize(request=request))
+            actor, asked = self.registry.ask(identity, message)
             try:
                 answer = await asked.wait()
+                if isinstance(message, End) and answer is not None:
+                    await cast("Ticket", answer).durable()
+                return answer
             except (VersionConflict, ActorStopped):
                 self.registry.discard(identity.stream, actor)
-                continue
-            assert isinstance(answer, Recognized)
-            return answer
 
     # Sessions that their clients do not name
 

@@ -12,7 +12,7 @@ from mnemosyne.app.discovery import ask_page, url_of
 from mnemosyne.config import Config
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.identity import SESSION_HEADER
-from mnemosyne.domain.wire.submitted import INTERACTIVE_HEADER, PROMPT_HEADER, hash_prompt
+from mnemosyne.domain.wire.submitted import ENDED_HEADER, INTERACTIVE_HEADER, PROMPT_HEADER, hash_prompt
 from mnemosyne.errors import BadOption, NotFound
 
 ANSWER_SECONDS = 1.0
@@ -23,6 +23,8 @@ STATUS_SECONDS = 5.0
 
 SUBMIT = "UserPromptSubmit"
 """The event of a prompt that the user submits."""
+
+END = "SessionEnd"
 
 ATTENDED = "CLAUDE_CODE_SESSION_ATTENDED"
 """Claude Code 2.1.332 sets this to 1 for its hooks if a person is at the terminal, and to 0 under ``-p`` and the SDK,
@@ -69,13 +71,15 @@ def parse_event(raw: bytes) -> HookEvent:
     )
 
 
-def present(event: HookEvent, environ: Mapping[str, str], config: Config) -> None:
-    """Mark the session as the owner's at the client's server, since its credential may have changed, and vouch for the
-    prompt that the user submits.
+def report(event: HookEvent, environ: Mapping[str, str], config: Config) -> None:
+    """Tell the client's server that the client has ended the session. On any other event, mark the session there as
+    the owner's, since its credential may have changed, and vouch for the prompt that the user submits.
     """
     url = environ.get(BASE_URL, "") or url_of(config)
     headers = {SESSION_HEADER: event.session}
-    if event.name == SUBMIT and event.prompt:
+    if event.name == END:
+        headers[ENDED_HEADER] = "1"
+    elif event.name == SUBMIT and event.prompt:
         headers[PROMPT_HEADER] = hash_prompt(event.prompt)
         headers[INTERACTIVE_HEADER] = environ.get(ATTENDED, "0")
     if event.session.isascii() and event.session.isprintable() and event.session:

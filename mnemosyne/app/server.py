@@ -188,6 +188,7 @@ async def run_server(
                     probe=partial(probe_upstreams, config, upstreams),
                     ignored=ignored,
                     present=owners.present,
+                    end=lambda session: turns.start_soon(finder.end, session, now(), new_id()),
                     gather=member.gather if member is not None else None,
                 )
                 app = create_app(config, gateway, token, parts, pages)

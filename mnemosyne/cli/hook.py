@@ -1,7 +1,6 @@
 """``mnemosyne hook``: the command that client plugins call."""
 
 import os
-import secrets
 import sys
 from typing import TYPE_CHECKING
 
@@ -29,10 +28,10 @@ def hook(**options: object) -> None:
       mnemosyne hook < input.json
 
     At SessionStart, it prints the saved facts for the model's context, unless a server manages the session.
-    UserPromptSubmit sends the server the hash of the prompt that the user submits; PreToolUse saves the files (`run
-    --record-worktree`). SessionEnd closes the session. It always exits with 0 and reports problems on stderr.
+    UserPromptSubmit sends the server the prompt's hash; SessionEnd lets it close the session. PreToolUse saves the
+    files (`run --record-worktree`). It always exits with 0 and reports problems on stderr.
     """
-    from mnemosyne.app.hooks import parse_event, present
+    from mnemosyne.app.hooks import parse_event, report
 
     try:
         config = configuration(options)
@@ -42,10 +41,7 @@ def hook(**options: object) -> None:
 
             keep_before_call(event)
             return
-        if event.name == "SessionEnd":
-            close_session(event.session, config)
-            return
-        present(event, os.environ, config)
+        report(event, os.environ, config)
         answer = answer_event(event, config)
     except MnemosyneError as error:
         say(str(error), err=True)
@@ -54,25 +50,6 @@ def hook(**options: object) -> None:
     else:
         if answer:
             say(answer)
-
-
-def close_session(session: str, config: "Config") -> None:
-    """Close the session with this id of the client, if it is on record. The client waits for this to return, so a
-    database that does not run is not started.
-    """
-    import attrs
-
-    from mnemosyne.app.process import now
-    from mnemosyne.cli.log_access import has_log, log_runs, with_log
-    from mnemosyne.config import databases_of
-    from mnemosyne.domain.session.directory import stream_of
-    from mnemosyne.services.knowledge import WriteStamp
-    from mnemosyne.services.session_edits import end
-
-    if has_log(config) and log_runs(config):
-        stream, stamp = stream_of(config.tenant, session), WriteStamp(now(), secrets.token_hex(4))
-        for dsn in databases_of(config) or (None,):
-            with_log(attrs.evolve(config, dsn=dsn), lambda storage: end(storage, stream, stamp))
 
 
 def answer_event(event: "HookEvent", config: "Config") -> str:

@@ -115,11 +115,6 @@ def has_log(config: Config) -> bool:
     return config.dsn is not None or Cluster.at(config.data_dir).is_made
 
 
-def log_runs(config: Config) -> bool:
-    """Whether the data directory's own database is running; any other one counts as running."""
-    return config.dsn is not None or Cluster.at(config.data_dir).postmaster() is not None
-
-
 def with_log(config: Config, work: Callable[[Storage], Awaitable[Result]]) -> Result:
     """Open the log, do the work, close it. Exceptions of ``work`` are raised unwrapped."""
 

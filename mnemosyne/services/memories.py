@@ -23,7 +23,6 @@ from mnemosyne.domain.session import decide as turns
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.decide import (
     EditSession,
-    EndSession,
     NameCheckpoint,
     NoteImport,
     StartManaging,
@@ -54,7 +53,6 @@ Decided = (
     | Sequence[objects.Command]
     | TrashSession
     | EditSession
-    | EndSession
 )
 """A person's decision, and a helper's work for a person."""
 
@@ -166,9 +164,7 @@ def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
     match asked:
         case RecordQuestion() | RecordWork():
             return decision_inputs.decide(asked, state.taken)
-        case NameCheckpoint() | SwitchManaging() | StartManaging() | NoteImport() | TrashSession():
-            return turns.decide(asked, state)
-        case EditSession() | EndSession():
+        case NameCheckpoint() | SwitchManaging() | StartManaging() | NoteImport() | TrashSession() | EditSession():
             return turns.decide(asked, state)
         case Pin() | Unpin() | Release() | Request() | LinkObject():
             return objects.decide(asked, state.memory)

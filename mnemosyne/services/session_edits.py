@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.events import ObjectPinned, ObjectUnpinned
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.protection import find_no_room
 from mnemosyne.domain.session import sanitize
-from mnemosyne.domain.session.decide import EditSession, EndSession, StartManaging, SwitchManaging
+from mnemosyne.domain.session.decide import EditSession, StartManaging, SwitchManaging
 from mnemosyne.domain.session.events import SessionForgotten, TurnBegan
 from mnemosyne.domain.session.round_events import ManagingSwitched, SessionEdited
 from mnemosyne.domain.session.state import Session
@@ -47,11 +47,6 @@ async def edit(
         raise ContentForgotten(f"Session {stream} was forgotten: it has no name any more.")
     command = EditSession(at=stamp.at, title=line, closed=closed, grounding=grounding)
     return stream, bool(await memories.decide(archive, stream, lambda _: command, stamp.id))
-
-
-async def end(archive: Archive, stream: UUID, stamp: WriteStamp) -> None:
-    """Close a session that its client has ended, if it is on record."""
-    await memories.decide(archive, stream, lambda _: EndSession(at=stamp.at, closed=True), stamp.id)
 
 
 def describe_edit(closed: bool | None, grounding: str | None) -> str:

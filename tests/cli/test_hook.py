@@ -5,7 +5,6 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -137,27 +136,35 @@ def test_odd_folder_does_not_block_the_client(folder: str, tmp_path: Path) -> No
         assert "Traceback" not in errors
 
 
-def test_session_end_closes_the_session_once_and_ignores_unknown_ones(own_conversation: str, tmp_path: Path) -> None:
-    external_id = run_json("sessions")[0]["external_id"]
-    event = {"hook_event_name": "SessionEnd", "cwd": str(tmp_path), "reason": "clear"}
-    for session in ("unknown", "", external_id[:-1], external_id, external_id):
-        assert run("hook", stdin=json.dumps({**event, "session_id": session}).encode()).output == ""
-        changes = [each["what"] for each in run_json("timeline", own_conversation, "--by", "client")]
-        assert changes.count("closed") == (session == external_id), changes
+ENDED = {"hook_event_name": "SessionEnd", "reason": "clear"}
 
 
-def test_a_session_in_the_second_of_two_databases_is_closed(databases: LentDatabases) -> None:
-    with databases.lend() as one, databases.lend() as two:
-        put_golden(two, OBSERVED_LOG)
-        environ: dict[str, Any] = {"MNEMOSYNE_DSN": one, "MNEMOSYNE_SHARDS": two, "MNEMOSYNE_TENANT": "t"}
-        ((session, *_),) = [json.loads(run("sessions", "--json", "--dsn", two, **environ).stdout)]
-        event = {"hook_event_name": "SessionEnd", "session_id": session["external_id"]}
-        assert run("hook", stdin=json.dumps(event).encode(), **environ).output == ""
-        assert '"closed"' in run("timeline", session["id"], "--json", "--by", "client", **environ).stdout
-
-
-def test_undo_undoes_what_the_person_changed_and_not_that_the_client_ended(own_conversation: str) -> None:
+def test_session_end_closes_the_session_once_and_ignores_unknown_ones(
+    own_conversation: str, dsn: str, tmp_path: Path
+) -> None:
+    """As the client, so that undo undoes what the person changed."""
     run("rename", own_conversation, "The login")
     external_id = run_json("sessions")[0]["external_id"]
-    run("hook", stdin=json.dumps({"hook_event_name": "SessionEnd", "session_id": external_id}).encode())
+    environ = environ_for(tmp_path, MNEMOSYNE_DSN=dsn, MNEMOSYNE_TENANT="t", MNEMOSYNE_UPSTREAM="http://127.0.0.1:9")
+    for sessions, count in ((("unknown", "", external_id[:-1]), 0), ((external_id, external_id), 1)):
+        with serving(environ=environ) as url:
+            for session in sessions:
+                assert ask({**environ, "ANTHROPIC_BASE_URL": url}, {**ENDED, "session_id": session}) == ("", "")
+        assert ask(environ, {**ENDED, "session_id": external_id}) == ("", ""), "there is no server"
+        changes = [each["what"] for each in run_json("timeline", own_conversation, "--by", "client")]
+        assert changes.count("closed") == count, changes
     assert "renamed" in run("undo", own_conversation).output
+
+
+@pytest.mark.release
+def test_a_session_in_the_second_of_two_databases_is_closed(databases: LentDatabases, tmp_path: Path) -> None:
+    with databases.lend() as one, databases.lend() as two:
+        put_golden(two, OBSERVED_LOG)
+        environ = environ_for(
+            tmp_path, MNEMOSYNE_DSN=one, MNEMOSYNE_TENANT="t", MNEMOSYNE_UPSTREAM="http://127.0.0.1:9"
+        )
+        ((session, *_),) = [json.loads(invoked("sessions", "--json", environ={**environ, "MNEMOSYNE_DSN": two}).stdout)]
+        with serving("--processes", "2", environ={**environ, "MNEMOSYNE_SHARDS": two}) as url:
+            ask({**environ, "ANTHROPIC_BASE_URL": url}, {**ENDED, "session_id": session["external_id"]})
+        timeline = ("timeline", session["id"], "--json", "--by", "client")
+        assert '"closed"' in invoked(*timeline, environ={**environ, "MNEMOSYNE_DSN": two}).stdout

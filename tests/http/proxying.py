@@ -116,6 +116,7 @@ _NO_PARTS = ServerParts(
     metrics=_no_metrics,
     probe=_no_probe,
     present=_present_nothing,
+    end=lambda session: None,
 )
 
 

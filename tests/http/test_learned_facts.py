@@ -29,7 +29,7 @@ from mnemosyne.replay.deciding import review
 from mnemosyne.services import overviews
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.memories import fold
-from mnemosyne.services.session_edits import edit, end
+from mnemosyne.services.session_edits import edit
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import StoppableLog
@@ -183,8 +183,11 @@ async def test_helper_result_after_an_edit_or_the_clients_end_keeps_the_pending_
         await submit(stage, "s", PROMPT).work(PROMPT)
         await reader.was_asked_for_facts.wait()
         await stage.events_until(TurnAccounted)
-        archive, stream, stamp = MemoryArchive(stage.log), await stage.stream(), WriteStamp(1, "w")
-        await (end(archive, stream, stamp) if change is None else edit(archive, str(stream), **change, stamp=stamp))
+        archive, stream = MemoryArchive(stage.log), str(await stage.stream())
+        if change is None:
+            await stage.process.opener.finder.end("s", 1, "w")
+        else:
+            await edit(archive, stream, **change, stamp=WriteStamp(1, "w"))
         held.set()
         await until_written(stage, 1)
         registry, now = stage.process.registry, trio.current_time()

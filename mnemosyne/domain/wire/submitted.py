@@ -1,4 +1,4 @@
-"""Prompts that a client's hook vouches for: it posts a hash of each prompt that the user submits."""
+"""What a client's hook reports: a hash of each prompt that the user submits, and the end of a session."""
 
 from hashlib import sha256
 
@@ -7,6 +7,9 @@ PROMPT_HEADER = "x-mnemosyne-prompt"
 
 INTERACTIVE_HEADER = "x-mnemosyne-interactive"
 """``1`` if a person is at the client, as far as the client reports it."""
+
+ENDED_HEADER = "x-mnemosyne-ended"
+"""Present if the client has ended the session."""
 
 
 def hash_prompt(text: str) -> str:

@@ -1,6 +1,6 @@
 """The server's status endpoints under ``/-/``: health, readiness, status and metrics.
 
-They work without the database and the page process. One more endpoint accepts which session belongs to the owner.
+They work without the database and the page process. One more endpoint takes what a client's hook reports.
 """
 
 import hmac
@@ -14,7 +14,7 @@ from mnemosyne import __version__
 from mnemosyne.domain.wire.exchange import Headers, Reachability
 from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.domain.wire.submitted import INTERACTIVE_HEADER, PROMPT_HEADER
+from mnemosyne.domain.wire.submitted import ENDED_HEADER, INTERACTIVE_HEADER, PROMPT_HEADER
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.errors import error_body
 from mnemosyne.http.gateway import Send, send_error
@@ -26,7 +26,7 @@ PROBES = {f"/-/upstream/{dialect}".encode(): dialect for dialect in DIALECTS}
 
 OWNER_PATH = b"/-/owner"
 """A client's hook posts here to mark the session in ``SESSION_HEADER`` as the owner's, and to vouch for the prompt in
-``PROMPT_HEADER`` (``actors.owners``).
+``PROMPT_HEADER`` (``actors.owners``); or, with ``ENDED_HEADER``, to close that session.
 """
 
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
@@ -49,7 +49,8 @@ DescribeWorker = Callable[[], Awaitable[Mapping[str, object]]]
 @attrs.frozen(kw_only=True)
 class ServerParts:
     """Callbacks to the server's other parts. ``database`` returns the recording state, ``metrics`` the page for a
-    monitor; ``present`` marks a session as the owner's and vouches for a prompt.
+    monitor; ``present`` marks a session as the owner's and vouches for a prompt; ``end`` begins to close a session that
+    its client has ended.
     """
 
     off_since: OffSince
@@ -57,6 +58,7 @@ class ServerParts:
     database: Callable[[], Mapping[str, object]]
     metrics: Callable[[], Awaitable[str]]
     present: Present
+    end: Callable[[str], None]
     probe: Callable[[str], Awaitable[list[Reachability]]]
     """Checks whether the providers of a dialect are reachable."""
     gather: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]] | None = None
@@ -112,6 +114,9 @@ class StatusPages:
             await send_error(send, _WITHOUT_TOKEN)
         elif not session:
             await send_error(send, _WITHOUT_SESSION)
+        elif ENDED_HEADER in given:
+            self.parts.end(session)
+            await _send(send, {"session": "ended"})
         else:
             interactive = given.get(INTERACTIVE_HEADER) == "1"
             self.parts.present(session, given.get(PROMPT_HEADER) or None, interactive=interactive)

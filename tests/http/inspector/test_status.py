@@ -66,5 +66,6 @@ async def test_marking_the_owner_s_session_needs_the_token_and_a_name() -> None:
         async def post(*headers: tuple[bytes, bytes]) -> int:
             return (await exchange(proxy.url, "/-/owner", b"", headers=list(headers))).status
 
-        assert [await post(named), await post(BEARER), await post(BEARER, named)] == [401, 400, 200]
+        for more in ((), ((b"x-mnemosyne-ended", b"1"),)):
+            assert [await post(*each, *more) for each in ((named,), (BEARER,), (BEARER, named))] == [401, 400, 200]
         assert (await get(proxy, "/-/owner", BEARER)).status == 405

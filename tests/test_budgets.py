@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_005, 2_300),
     "mnemosyne": Budget("mnemosyne", 86_950, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_815, 11_000),
-    "tests": Budget("tests", 78_800, 50_000),
+    "tests": Budget("tests", 78_810, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_805, 12_000),
     "benchmarks": Budget("benchmarks", 8_490, 6_000),

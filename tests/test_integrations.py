@@ -118,17 +118,27 @@ import { Mnemosyne } from PLUGIN
 const get = async ({ path }) => ({ data: path.id === "child" ? { parentID: "first" } : {} })
 const messages = async ({ path }) => ({ data: path.id === "resumed" ? [{}] : [] })
 const plugin = await Mnemosyne({ client: { session: { get, messages } }, directory: process.cwd() })
+const emit = (type, properties) => plugin.event({ event: { type, properties } })
 for (const sessionID of ["first", "child", "second", "resumed", "first"]) {
   const parts = [{ id: "prt_0123456789abcdefgh", type: "text", text: sessionID }]
   await plugin["chat.message"]({ sessionID }, { message: { id: "msg_1" }, parts })
 }
+for (const sessionID of ["first", "second"]) await emit("session.status", { sessionID, status: { type: "busy" } })
+await emit("session.status", { sessionID: "first", status: { type: "idle" } })
+const parts = [{ id: "prt_0123456789abcdefgh", type: "text", text: "third" }]
+await plugin["chat.message"]({ sessionID: "third" }, { message: { id: "msg_1" }, parts })
+await emit("session.updated", { sessionID: "third", info: { id: "third", time: { updated: 1 } } })
+await emit("session.updated", { sessionID: "third", info: { id: "third", time: { archived: 1 } } })
+await emit("session.deleted", { sessionID: "child", info: { id: "child", time: {} } })
 await plugin.dispose()
 process.exit()
 """
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
-def test_opencode_plugin_closes_a_session_when_another_begins_and_the_rest_at_exit(tmp_path: Path) -> None:
+def test_opencode_plugin_closes_archived_sessions_idle_ones_when_another_begins_and_the_rest_at_exit(
+    tmp_path: Path,
+) -> None:
     script, command, log = tmp_path / "program.mjs", tmp_path / "mnemosyne", tmp_path / "events"
     script.write_text(ENDINGS.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
     command.write_text(f'#!/bin/sh\nread -r event\necho "$event" >> "{log}"\n', encoding="utf-8")
@@ -140,4 +150,5 @@ def test_opencode_plugin_closes_a_session_when_another_begins_and_the_rest_at_ex
     events = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     ended = [each["session_id"] for each in events if each["hook_event_name"] == "SessionEnd"]
     assert ended[0] == "first"
-    assert sorted(ended[1:]) == ["first", "resumed", "second"], "the first was resumed, and a child is not the user's"
+    assert sorted(ended) == ["first", "first", "resumed", "second", "third"], "a child is not the user's"
+    assert ended.index("third") < ended.index("second"), "the second ran when the third began"

@@ -3,7 +3,8 @@
 // - The first prompt of a session gets what is known as a part that opencode keeps, so it is the same in each request.
 // - A compaction is told what is known, so that its summary keeps what the work needs of it.
 // - The server gets the hash of each prompt that the user submits, except the texts of commands, which are files.
-// - A session is closed when the user begins another one or opencode exits.
+// - A session is closed when the user deletes or archives it, or opencode exits. No event says that the user has left
+//   one, so all that are idle are closed when the user begins another one.
 // - The tools are those of `mnemosyne mcp`.
 
 import { spawn } from "node:child_process"
@@ -31,7 +32,8 @@ function idBehind(part) {
 
 export const Mnemosyne = async ({ client, directory }) => {
   const begun = new Map() // session id -> true for a session of the user, false for one of a subagent
-  const open = new Set() // the user's sessions to close when a new one begins or opencode exits
+  const open = new Set() // the user's sessions to close
+  const running = new Set() // sessions that answer a prompt
   const commanded = new Set() // sessions whose next message is the text of a command
 
   /** Whether a session begins with this message: an agent that another one calls is told by that one. */
@@ -42,17 +44,15 @@ export const Mnemosyne = async ({ client, directory }) => {
     const session = (await client.session.get({ path: { id: sessionID } })).data
     const before = (await client.session.messages({ path: { id: sessionID } })).data
     const isNew = !session?.parentID && !before?.length
-    if (isNew) void end() // the prompt does not wait for it
+    if (isNew) void end([...open].filter((id) => !running.has(id))) // the prompt does not wait for it
     if (!session?.parentID) open.add(sessionID)
     begun.set(sessionID, !session?.parentID)
     return isNew
   }
 
-  async function end() {
-    const ended = [...open]
-    open.clear()
+  async function end(ids) {
     const event = { hook_event_name: "SessionEnd", cwd: directory }
-    await Promise.all(ended.map((id) => ask({ ...event, session_id: id })))
+    await Promise.all(ids.filter((id) => open.delete(id)).map((id) => ask({ ...event, session_id: id })))
   }
 
   return {
@@ -60,7 +60,13 @@ export const Mnemosyne = async ({ client, directory }) => {
       config.mcp = { mnemosyne: { type: "local", command: [COMMAND, "mcp"] }, ...config.mcp }
     },
 
-    dispose: end,
+    dispose: () => end([...open]),
+
+    event: async ({ event: { type, properties } }) => {
+      const id = properties.sessionID ?? properties.info?.id
+      if (type === "session.status") properties.status.type === "idle" ? running.delete(id) : running.add(id)
+      if (type === "session.deleted" || properties.info?.time?.archived) await end([id])
+    },
 
     "command.execute.before": async ({ sessionID }) => {
       commanded.add(sessionID)

@@ -166,6 +166,8 @@ def differs(running: "RunningReplay", *, live: bool) -> bool:
 
 
 def _print(running: "RunningReplay", *, live: bool) -> None:
+    from mnemosyne.domain.history.time_travel import Status
+
     replay = running.replay
     total = len(replay.matches) + (0 if live else replay.unknown)
     different = [match for match in replay.matches if match.comparison.differences]
@@ -180,8 +182,11 @@ def _print(running: "RunningReplay", *, live: bool) -> None:
         _say(f"ignored: {', '.join(f'{kind} ({count})' for kind, count in ignored.items())}")
     if different:
         _print_differences(different)
+    cut = {each.attempt.version: each.attempt for each in replay.matches if each.attempt.status is not Status.FINISHED}
+    if cut:
+        _say(f"broke off, as recorded: {_name_turns([*cut.values()])}")
     if replay.unknown:
-        where = "went to the provider" if live else "are not in the record and got an error"
+        where = "went to the provider" if live else "got an error: not in the record"
         _say(f"{plural(replay.unknown, 'other request')} {where}")
     if replay.unsent:
         _say(f"not sent again: {_name_turns(replay.unsent)}")

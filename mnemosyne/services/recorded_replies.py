@@ -120,10 +120,11 @@ class Replay:
         compared = [(each, await self._compare(each, body)) for each in candidates[:CANDIDATES]]
         if self._is_strict:
             prompt = find_prompt(request, dialect)
-            compared = [pair for pair in compared if prompt is None or not pair[1].differs_in(prompt)]
+            compared = [pair for pair in compared if not (pair[0].is_used or (prompt and pair[1].differs_in(prompt)))]
         if not compared:
             return None
-        found, comparison = min(compared, key=lambda pair: len(pair[1].differences))
+        # A request that came at the same time may have taken one of them meanwhile.
+        found, comparison = min(compared, key=lambda pair: (len(pair[1].differences), pair[0].is_used))
         found.is_used = True
         return RepeatedRequest(found.attempt, False, comparison)
 

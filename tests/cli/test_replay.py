@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.config import load
+from mnemosyne.domain.session.events import TurnInterrupted
 from tests.app.test_replaying import read_log
 from tests.cli.logs import GOLDEN, OBSERVED_LOG, put_golden
 from tests.cli.running import SESSION, run, run_json
@@ -47,6 +48,21 @@ def test_report_shows_the_first_difference_and_what_was_not_sent(observed_dsn: s
     assert "other differs in 1 request, first in turn 1 of main, other:\n  recorded: nothing\n  now:      1\n" in said
     assert "not sent again: " in said
     assert "this client is other 3." in said, "the version of urllib, which differs from the recorded client"
+
+
+def test_report_names_the_replies_that_broke_off_as_recorded(observed_dsn: str, tmp_path: Path) -> None:
+    session, exchanges = read_log(load({"dsn": observed_dsn, "tenant": "t"}, {}))[0]
+    client, body = tmp_path / "client.py", tmp_path / "body"
+    client.write_text(f"import contextlib, http.client{CLIENT}".replace("    urllib", f"    with {ANY_END}: urllib", 1))
+    (attempt, raw), *_ = ((each, raw) for each, _, raw, _ in exchanges if isinstance(each.ended, TurnInterrupted))
+    body.write_bytes(raw)
+    attempts = [str(body)] * sum(raw == sent for _, _, sent, _ in exchanges)
+    options = ("--dsn", observed_dsn, "--tenant", "t", "--", sys.executable, str(client), *attempts)
+    said = run("replay", session, *options, code=1).output
+    assert f"broke off, as recorded: {attempt.began.branch} {attempt.began.turn}\n" in said
+
+
+ANY_END = "contextlib.suppress(OSError, http.client.HTTPException)"
 
 
 def test_archived_session_is_repeated_and_a_forgotten_one_is_refused(

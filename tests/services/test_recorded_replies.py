@@ -2,6 +2,8 @@
 
 import json
 
+import trio
+
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.services.recorded_replies import Replay, open_replay
 from tests.services.talking import body, talking, user
@@ -25,6 +27,23 @@ async def test_sub_agents_in_another_order_get_their_own_replies() -> None:
     backwards = [str(number) for number in reversed(range(AGENTS))]
     assert await replies(replay, *(f"Do part {each}." for each in backwards)) == backwards
     assert await replies(replay, "Do all.") == ["All"]
+
+
+async def test_equal_sub_agents_at_once_get_a_reply_each() -> None:
+    async with talking() as talk:
+        for number in range(3):
+            agent = ("x-claude-code-agent-id", f"agent-{number}")
+            await talk.ask(body([user("Do a part.")]), agent, reply=f"{number}")
+    replay, got = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None), list[str]()
+
+    async def repeat() -> None:
+        got.extend(await replies(replay, "Do a part."))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(repeat)
+    assert sorted(got) == ["0", "1", "2"]
+    assert replay.unsent == []
 
 
 async def test_request_that_is_not_recorded_takes_the_reply_of_no_other() -> None:

@@ -33,7 +33,7 @@ BUDGETS = {
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_815, 11_000),
     "tests": Budget("tests", 78_845, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 15_805, 12_000),
+    "campaigns": Budget("campaigns", 15_810, 12_000),
     "benchmarks": Budget("benchmarks", 8_490, 6_000),
 }
 

@@ -35,6 +35,11 @@ OLD, NEW = "state = 'old'", "state = 'new'"
 EPOCHS = 2
 """So often the window is rewritten at least."""
 
+ROOM = 5_000
+"""Tokens by which the window is larger after the restart, so that the restored object has room. The prompt before it
+may fill the window, and its size depends on the length of the folder's path, which each call names.
+"""
+
 
 @attrs.frozen
 class Rounds:
@@ -75,11 +80,10 @@ class Worker(Protocol):
 
 
 def finish_long_work(make: Callable[[Server], Worker], rounds: Rounds, window: int) -> None:
-    """Do the work in a window of this many tokens, and check all invariants."""
-    settings = ("--manage", "--manage-window", str(window))
+    """Do the work in a window of this many tokens, then of ROOM more, and check all invariants."""
     with tempfile.TemporaryDirectory(prefix="mnemosyne-clients-") as folder, standin_in_a_thread() as standin:
         data_dir = Path(folder) / "data"
-        with serving(standin, *settings, data_dir=data_dir) as server:
+        with serving(standin, "--manage", "--manage-window", str(window), data_dir=data_dir) as server:
             worker = make(server)
             _fill(worker.project, rounds)
             standin.script = from_data({"rules": _loop(worker, BEGIN, range(rounds.first), "A part is done.", [])})
@@ -87,7 +91,7 @@ def finish_long_work(make: Callable[[Server], Worker], rounds: Rounds, window: i
         first = re.compile(r"\\n(?:\d+ objects: )?#(\w{7}) ")
         gone = [each for body in standin.messages for each in first.findall(body.body.decode())]
         assert gone
-        with serving(standin, *settings, data_dir=data_dir) as server:
+        with serving(standin, "--manage", "--manage-window", str(window + ROOM), data_dir=data_dir) as server:
             back = {"type": "tool_use", "name": "memory_restore", "input": {"object_id": gone[0], "target": "L1"}}
             begin: list[Block] = [{"type": "thinking", "thinking": "What was it?"}, back]
             numbers = range(rounds.first, rounds.first + rounds.second)

@@ -152,7 +152,10 @@ def test_door_loses_no_beta_and_leaves_nothing_behind(workspace: Workspace, tmp_
         began = visit(workspace.server)
         options = ("--door", "tls", "--data-dir", str(data), "--port", "0")
         assert workspace.run("Good day", goes_on=False, options=options, **CREDENTIALS["token"], **own).text == "Done."
-        assert len(began.recorded(data).turns) == 2
+        recorded = began.recorded(data)
+        assert len(recorded.turns) == 2
+        changes = ("timeline", recorded.external_id, "--by", "client", "--json", "--data-dir", str(data))
+        assert '"closed"' in finished([*MNEMOSYNE, *changes], workspace.environment, workspace.project), "by its hook"
         assert first_requests(workspace)[0] == direct[0]
     assert (workspace.project / "curl.txt").read_text() == "hello"
     assert (workspace.project / "cloned/.git").is_dir()

@@ -129,9 +129,7 @@ def run(
         require_mode_support(command, "--off")
     if record_worktree:
         _refuse_without_worktree()
-    # A hook that vouches for prompts finds the server by the base URL.
-    needs_hooks = door is None or record_worktree
-    hooked = tuple(add_hooks(command, config.data_dir, keeps_files=record_worktree)) if needs_hooks else command
+    hooked = tuple(add_hooks(command, config.data_dir, keeps_files=record_worktree))
     command = _go_on_from(hooked, fork, config, with_files=with_files) if fork is not None else hooked
     with ExitStack() as stack:
         url, started = stack.enter_context(_server(config, command, alone=door is not None))
@@ -150,6 +148,7 @@ def run(
 
             _print_obstacles(command)
             environ, words = stack.enter_context(open_door(url, config, os.environ, _say)), [*command]
+            environ["MNEMOSYNE_PORT"] = url.rpartition(":")[2]  # hooks find the server by it, and not by a base URL
         else:
             environ = _client_environment(command, config, url, mode, choices)
             words = command_line(command, Route(url, config.upstream))

@@ -1,8 +1,8 @@
 """The project of a folder, from git's files. A request names the folder, so only regular files are read, and no program
 runs.
 
-A clone has the name of its remote ``origin``; without one, of the folder of the main worktree, which all worktrees
-share. A folder without git is its own project.
+A repository has the name that ``git config mnemosyne.project NAME`` gives it, else that of its remote ``origin``, else
+of the folder of the main worktree, which all worktrees share. A folder without git is its own project.
 """
 
 import configparser
@@ -26,7 +26,7 @@ def find_project(folder: Path) -> str:
         except OSError:
             return str(folder)
         if common is not None:
-            return _find_remote(common) or str(common.parent if common.name == ".git" else common)
+            return _find_name(common) or str(common.parent if common.name == ".git" else common)
     return str(folder)
 
 
@@ -42,11 +42,12 @@ def _find_common_folder(git: Path) -> Path | None:
     return (own / read_text(common, _LONGEST).strip()).resolve() if common.is_file() else own
 
 
-def _find_remote(common: Path) -> str | None:
+def _find_name(common: Path) -> str | None:
     parser = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
     try:
         parser.read_string(read_text(common / "config", _LONGEST))
-        return name_remote(parser.get('remote "origin"', "url", fallback="") or "")
+        given = (parser.get("mnemosyne", "project", fallback="") or "").strip('" ')
+        return given or name_remote(parser.get('remote "origin"', "url", fallback="") or "")
     except (OSError, configparser.Error):
         return None
 

@@ -38,6 +38,16 @@ def test_a_worktree_belongs_to_the_project_of_its_repository(tmp_path: Path, rem
     assert find_project(tmp_path / "beside") == find_project(main) == ("github.com/ada/app" if remote else str(main))
 
 
+@pytest.mark.parametrize("name", ["team/app", "two words; and #more"])
+def test_a_name_in_the_configuration_precedes_the_remote_in_each_worktree(tmp_path: Path, name: str) -> None:
+    main = repository(tmp_path / "main")
+    git(main, "config", "mnemosyne.project", name)
+    git(main, "worktree", "add", "--quiet", str(tmp_path / "beside"))
+    assert find_project(tmp_path / "beside") == find_project(main) == name
+    git(main, "config", "mnemosyne.project", "")
+    assert find_project(main) == "github.com/ada/app"
+
+
 def test_a_folder_without_git_is_its_own_project(tmp_path: Path) -> None:
     assert find_project(tmp_path) == str(tmp_path)
     assert find_project(tmp_path / "gone" / "away") == str(tmp_path / "gone" / "away")

@@ -146,6 +146,8 @@ class SyncSession:
     query = _in_thread(AgentSession.query)
     pressure = _in_thread(AgentSession.pressure)
     restore = _in_thread(AgentSession.restore)
+    prepare = _in_thread(AgentSession.prepare)
+    manifest = _in_thread(AgentSession.manifest)
     create_object = _in_thread(AgentSession.create_object)
     annotate = _in_thread(AgentSession.annotate)
     link = _in_thread(AgentSession.link)

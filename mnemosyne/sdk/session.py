@@ -25,6 +25,7 @@ from mnemosyne.app.object_index import catch_up
 from mnemosyne.app.process import new_id, now
 from mnemosyne.config import Config, load
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import READ, list_declared
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import ToolUse
@@ -42,6 +43,7 @@ from mnemosyne.sdk.conversation import AgentHistory, Content, SdkMessage, messag
 from mnemosyne.sdk.runtime import Runtime, open_runtime
 from mnemosyne.services import asking, host_tools, object_view, pins
 from mnemosyne.services.knowledge import WriteStamp
+from mnemosyne.services.manifests import manifest_as_json, read_manifest
 
 log = logging.getLogger(__name__)
 
@@ -357,6 +359,30 @@ class AgentSession:
         except BadEntry as error:
             problem = str(error)
         return Restored(text or "", problem)
+
+    async def prepare(self, *sources: str) -> list[str]:
+        """Restore into the next context what a tool needs: the objects that show the current state of these
+        ``sources`` (paths or other names) and were evicted. Return the ids of those that have room. Raises BadTurn
+        before the first request.
+        """
+        identity, branch = await self._find_place()
+        state = self._runtime.registry.state_of(identity.stream)
+        standings = () if state is None else state.memory.within_reach(branch)
+        wanted = [
+            each.id
+            for each, level in standings
+            if level is not Fidelity.FULL
+            and not each.stale
+            and {each.source_key, *list_declared(each.tags, READ)} & {*sources}
+        ]
+        return [each for each in wanted if (await self.restore(each, "a tool needs it")).problem is None]
+
+    async def manifest(self) -> dict[str, Any]:
+        """Return the manifest of the last request as ``mnemosyne context --manifest`` prints it. Raises BadTurn before
+        the first request.
+        """
+        identity, branch = await self._find_place()
+        return manifest_as_json(await read_manifest(self._runtime.models.archive, str(identity.stream), branch, None))
 
     async def create_object(self, name: str, text: str, *, tool: str | None = None, about: Sequence[str] = ()) -> str:
         """Create an object beside the conversation and return its id: the model can search and restore it. A new text

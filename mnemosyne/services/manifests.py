@@ -1,6 +1,7 @@
 """The manifest of a turn: the content visible to the model in its request."""
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -117,6 +118,7 @@ def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
     """The manifest as JSON; ``manifest`` is its format version."""
     attempt, settings = manifest.attempt, manifest.settings
     assessed, epoch = manifest.assessed, manifest.epoch
+    tools = [each for each in manifest.view.blocks if each.section == "tools"]
     policies = ("window", "strict", "grounding", "restores", "faults", "tool_budget", "tariff")
     return {
         "manifest": SHAPE,
@@ -126,6 +128,10 @@ def manifest_as_json(manifest: Manifest) -> dict[str, Any]:
         "request": {
             **members(manifest, "sha256 tokens metadata", bytes="view.size", model="attempt.began.model"),
             "ok": manifest.sha256 == attempt.proof,
+        },
+        "tools": {
+            "sha256": sha256(b"".join(each.digest for each in tools)).hexdigest(),
+            "tokens": sum(each.tokens or 0 for each in tools),
         },
         "policy": {
             "mode": manifest.mode.value if attempt.round is not None else Mode.OBSERVE.value,

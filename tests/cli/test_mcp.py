@@ -101,6 +101,10 @@ async def test_agent_reads_recorded_sessions(conversation: str, tmp_path: Path) 
         window = await call(agent, "context_at", session=conversation, turn=1)
         assert window["proven"]
         assert window["blocks"]
+        manifest = await call(agent, "context_at", session=conversation, turn=1, manifest=True)
+        assert manifest["request"]["sha256"] == window["sha256"]
+        assert {page["id"] for page in manifest["pages"]} <= {each["object"] for each in listed["objects"]}
+        assert all(page["stub"] and page["levels"][page["level"]] == page["tokens"] for page in manifest["pages"])
 
 
 @pytest.mark.release

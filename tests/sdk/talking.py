@@ -27,10 +27,10 @@ class Agent:
 
     standin: Standin
 
-    async def ask(self, session: Session, budget: int = 100_000, **fields: Any) -> list[Context]:
+    async def ask(self, session: Session, budget: int = 100_000, model: str = MODEL, **fields: Any) -> list[Context]:
         """Get one reply; return the requests it took."""
         contexts_sent = []
-        context: Context | None = await session.context_for(MODEL, budget, **fields)
+        context: Context | None = await session.context_for(model, budget, **fields)
         while context is not None:
             contexts_sent.append(context)
             reply = await exchange(self.standin.url, body=json.dumps(context.request).encode())

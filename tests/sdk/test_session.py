@@ -14,7 +14,7 @@ from mnemosyne.errors import BadTurn, BudgetTooSmall
 from mnemosyne.sdk import Pressure
 from mnemosyne.services import sessions
 from tests.http.managing import look, model_says, recall, text, think
-from tests.sdk.talking import LOOK, MODEL, open_agent, rebuild, verify
+from tests.sdk.talking import LOOK, MODEL, Agent, open_agent, rebuild, verify
 
 THINKING: dict[str, Any] = {"thinking": {"type": "adaptive"}, "max_tokens": 4000}
 SEEN = {"replies": [model_says(look()), model_says(text("Seen."))]}
@@ -122,6 +122,49 @@ async def test_a_long_conversation_stays_within_its_budget(dsn: str, tmp_path: P
                 tokens.append((await agent.ask(session, 10_000))[0].tokens)
             raw = len(json.dumps(session.messages)) // 4
         assert max(tokens) <= 10_000 < raw
+        assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
+
+
+async def look_at_files(agent: Agent, session: Session, budget: int) -> None:
+    """Four files of about 1,700 tokens; a turn later, a smaller window evicts the older ones."""
+    for number in range(4):
+        session.user_says(f"look at file {number}")
+        await agent.ask(session, budget)
+        session.tool_result(session.open_calls[0], f"line of file {number}\n" * 400, reads=[f"file-{number}"])
+        await agent.ask(session, budget)
+
+
+async def test_what_a_tool_needs_is_restored_before_it_runs(dsn: str, tmp_path: Path) -> None:
+    async with open_agent({"rules": [{"times": 8, "replies": SEEN["replies"] * 4}]}) as agent:
+        async with opened(dsn, tmp_path) as session:
+            await look_at_files(agent, session, 60_000)
+            assert await session.prepare("file-3") == [], "the context has it"
+            session.user_says("go on")
+            (small,) = await agent.ask(session, 4_000)
+            assert b"line of file 0" not in small.body
+            session.user_says("change file 0")
+            (prepared,) = await session.prepare("file-0", "never seen")
+            (sent,) = await agent.ask(session, 8_000)
+            assert b"line of file 0" in sent.body
+            assert b"line of file 1" not in sent.body
+            assert {page["id"]: page["level"] for page in (await session.manifest())["pages"]}[prepared] == "L0"
+        assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
+
+
+async def test_a_smaller_model_continues_with_the_same_objects_in_its_own_window(dsn: str, tmp_path: Path) -> None:
+    async with open_agent({"rules": [{"times": 8, "replies": SEEN["replies"] * 4}]}) as agent:
+        async with opened(dsn, tmp_path) as session:
+            await look_at_files(agent, session, 60_000)
+            large = await session.manifest()
+            session.user_says("go on")
+            (sent,) = await agent.ask(session, 4_000, model="claude-haiku-5-5")
+            small = await session.manifest()
+            assert sent.tokens <= 4_000 == small["policy"]["window"] < large["request"]["tokens"]
+            assert small["request"]["model"] == "claude-haiku-5-5" != large["request"]["model"]
+            assert small["tools"]["sha256"] == large["tools"]["sha256"]
+            assert {page["id"] for page in small["pages"]} >= {page["id"] for page in large["pages"]}
+            shown = [sum(page["level"] == "L0" for page in each["pages"]) for each in (large, small)]
+            assert shown[0] > shown[1], "the smaller window shows fewer of them in full"
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
 
 

@@ -125,6 +125,11 @@ async def test_json_has_request_policy_budget_and_the_reason_for_each_page() -> 
     assert policy == ["manage", 14_000, "api", "free", "both", 3]
     assert manifested["budget"]["zone"] == "caution"
     assert (manifested["epoch"]["number"], manifested["epoch"]["turn"]) == (4, 8)
+    tools = [block for block in manifest.view.blocks if block.section == "tools"]
+    assert tools
+    assert manifested["tools"]["tokens"] == sum(block.tokens or 0 for block in tools)
+    other = attrs.evolve(manifest.view, blocks=tuple(each for each in manifest.view.blocks if each is not tools[0]))
+    assert manifest_as_json(attrs.evolve(manifest, view=other))["tools"]["sha256"] != manifested["tools"]["sha256"]
     by_why = {(each["level"], each["why"], each["since"]): each for each in manifested["pages"]}
     assert by_why.keys() == {("L0", None, None), ("L4", "pressure", 5), ("L4", "pressure", 8), ("L2", "prefetch", 6)}
     prefetched = by_why["L2", "prefetch", 6]

@@ -245,6 +245,11 @@ class Config:
         values.count("TOKENS"),
         "Maximum tokens of saved facts at the start of a managed conversation; 0 for none.",
     )
+    remember_words: tuple[str, ...] = setting(
+        ("remember",),
+        values.WORDS,
+        "Words that, at the beginning of a prompt, save the rest of its line, in any language.",
+    )
     grounding: str = setting(
         "free",
         values.one_of(*GROUNDINGS),

@@ -24,7 +24,7 @@ from mnemosyne.domain.knowledge.entry_text import LONGEST_CONTENT
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource, OwnerProof, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
-from mnemosyne.domain.knowledge.prompts import LearnedFact, SubmittedPrompt
+from mnemosyne.domain.knowledge.prompts import REMEMBER, LearnedFact, SubmittedPrompt
 from mnemosyne.domain.knowledge.recalling import Meaning, Nearness
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.times import render_day
@@ -83,7 +83,7 @@ CLIENTS_HELD = 1_000
 class KnowledgeSource:
     """The knowledge source of a server. ``run`` writes the entries that the other methods queue. ``tokens`` is
     the limit per session, 0 for no entries, and ``share`` limits the entries to this share of the first request.
-    ``meaning`` compares them with the prompt, if available.
+    ``meaning`` compares them with the prompt, if available. ``words`` begin a prompt that asks to remember something.
     """
 
     def __init__(
@@ -95,10 +95,12 @@ class KnowledgeSource:
         *,
         tokens: int,
         share: float = SHARE,
+        words: tuple[str, ...] = REMEMBER,
         meaning: Meaning | None = None,
         was_typed: WasTyped = deny,
         pauses: Sequence[float] = PAUSES,
     ) -> None:
+        self.words = words
         self._store = store
         self._find_project = find_project
         self._now = now

@@ -539,7 +539,7 @@ class SessionActor:
             return
         place = Provenance(session=self.identity.stream, branch=began.branch, turn=began.turn)
         prompt = read_prompt(read, began.submitted, place)
-        wanted = find_remembered(prompt.text) if prompt is not None else None
+        wanted = find_remembered(prompt.text, source.words) if prompt is not None else None
         if prompt is not None and wanted is not None:
             folder = project_of_transcript(read)
             source.obey(self.identity.tenant, request.client, folder, wanted, prompt)

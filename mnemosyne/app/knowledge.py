@@ -44,6 +44,7 @@ def open_knowledge_source(
         now,
         new_id,
         tokens=config.memory_tokens,
+        words=config.remember_words,
         meaning=EntryMeaning(model),
         was_typed=_was_typed,
     )

@@ -24,6 +24,7 @@ from mnemosyne.adapters.postgres.batches import Committed, Committer, EncodedApp
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
+from mnemosyne.domain.knowledge.prompts import REMEMBER
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import ContentStore, EventLog, Recorded, Ticket
 from mnemosyne.domain.recall.object_search import ObjectIndex
@@ -298,6 +299,7 @@ def knowledge_source_of(log: ProcessLog, journal: GroupJournal, tokens: int, clo
         lambda: f"w{next(WRITES)}",
         tokens=tokens,
         share=1.0,
+        words=(*REMEMBER, "merke"),
         was_typed=was_typed,
         pauses=(),
     )

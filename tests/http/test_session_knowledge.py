@@ -381,21 +381,23 @@ async def until_written(stage: Stage, entries: int) -> list[Entry]:
     return [*held.values()]
 
 
-async def test_remember_in_a_prompt_is_the_user_s_word_only_if_a_hook_vouches_for_it() -> None:
+@pytest.mark.parametrize("word", ["Remember", "Merke"])
+async def test_remember_in_a_prompt_is_the_user_s_word_only_if_a_hook_vouches_for_it(word: str) -> None:
+    """So is a word that the user set for it."""
     async with serving(StoppableLog()) as stage:
         await talk(stage, "s", x_api_key="mine")
         await until_admitted(stage, KEY.fingerprint("mine"))
         owners = stage.process.opener.owners
         assert owners is not None
         for number, (session, interactive) in enumerate([("typed", True), ("scripted", False), ("no hook", None)], 1):
-            said = f"Remember that the {session} billing service has a port"
+            said = f"{word} that the {session} billing service has a port"
             if interactive is not None:
                 owners.present(session, hash_prompt(said), interactive=interactive)
             await client(stage, session, x_api_key="mine").work(said)
             entry = (await until_written(stage, number))[-1]
             assert (entry.content, entry.is_confirmed) == (said.partition("that ")[2], interactive is True)
             assert entry.provenance is not None
-            assert entry.provenance.span == (14, len(said))
+            assert entry.provenance.span == (len(word) + 6, len(said))
         await client(stage, "later", x_api_key="mine").work("Does the typed or scripted billing service have a port?")
         (block,) = blocks(stage.upstream[-1])
         assert "the typed billing service" in block

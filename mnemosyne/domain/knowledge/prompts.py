@@ -1,11 +1,12 @@
 """Claims in the user's prompts: where they are, and whether a person typed them.
 
 A prompt may contain what others wrote: the user pastes mails and pages. No client marks every paste, so a claim of a
-prompt is not the user's word before the user confirms it. The one exception is the command ``remember`` in a prompt
-that a person typed.
+prompt is not the user's word before the user confirms it. The one exception is the command ``remember``, or a word that
+the user set for it, in a prompt that a person typed.
 """
 
 import re
+from functools import cache
 
 import attrs
 
@@ -22,10 +23,17 @@ from mnemosyne.domain.wire.transcript import Transcript
 LONGEST_TYPED = 500
 """Characters of a line; a longer one counts as pasted."""
 
-_COMMAND = re.compile(r"\A\s*+\"?+remember(?:[^\S\n]++that)?+[:,]?+[^\S\n]++(\S[^\n]*+)", re.IGNORECASE)
-"""The command at the beginning of a prompt, and its argument: the rest of the line. ``opencode run`` 1.18.33 puts a
-prompt of several words in quotation marks.
-"""
+REMEMBER = ("remember",)
+
+
+@cache
+def _command(words: tuple[str, ...]) -> re.Pattern[str]:
+    """The command at the beginning of a prompt, and its argument: the rest of the line. ``opencode run`` 1.18.33 puts a
+    prompt of several words in quotation marks.
+    """
+    named = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    return re.compile(rf'\A\s*+"?+(?:{named})(?:[^\S\n]++that)?+[:,]?+[^\S\n]++(\S[^\n]*+)', re.IGNORECASE)
+
 
 _MARKS = (
     '"`\u00ab\u00bb\u2018\u201a-\u201f\u2039\u203a\u275b-\u275e\u2e42\u3008-\u300f\u301d-\u301f\ufe41-\ufe44\uff02'
@@ -115,9 +123,9 @@ def read_prompt(read: Transcript, submitted: SubmittedBlock | None, provenance: 
     return SubmittedPrompt(text=found[2], provenance=provenance, vouched=False)
 
 
-def find_remembered(text: str) -> LearnedFact | None:
-    """The text that a prompt beginning with the word ``remember`` asks to remember."""
-    found = _COMMAND.match(text)
+def find_remembered(text: str, words: tuple[str, ...] = REMEMBER) -> LearnedFact | None:
+    """The text that a prompt beginning with one of these commands asks to remember."""
+    found = _command(words).match(text)
     if found is None:
         return None
     words = found[1].rstrip()

@@ -35,12 +35,15 @@ from mnemosyne.services.agent_tools import BY_NAME, MOST
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
 from mnemosyne.services.manifests import manifest_as_json, read_manifest
 from mnemosyne.services.memory_operations import ApiCall, Arguments, check_arguments
-from mnemosyne.services.observing import observe_history, plan_as_json
+from mnemosyne.services.observing import find_open_plan, observe_history, plan_as_json
 from mnemosyne.services.unstructuring import members
 from mnemosyne.times import utc
 
 LONGEST_TEXT = 100_000
 """Maximum characters of an object per result."""
+
+PLANS_LOOKED_AT = 5
+"""Number of a folder's last sessions in which a plan that was left open is looked for."""
 
 _AGE = {"turn": "last_turn", "out_of_date": "stale"}
 
@@ -155,7 +158,16 @@ class AgentTools:
             "objects": len(listing.standings),
             "objects_by_fidelity": levels,
             "plan": plan_as_json(observed.plan),
+            "plan_left_open": await self._find_left_open(given, listing.stream),
         }
+
+    async def _find_left_open(self, given: Arguments, last: UUID) -> Any:
+        """The open plan of an earlier session of this project, for an agent that asks about no session."""
+        if "session" in given:
+            return None
+        here = await overviews.sessions_in(self._archive, self._folder)
+        earlier = [each for each in reversed(here) if each != last]
+        return await find_open_plan(self._archive, earlier[:PLANS_LOOKED_AT])
 
     async def _list_objects(self, given: Arguments) -> windows.Listing:
         return await windows.list_objects(self._archive, str(await self._find(given)), "main")

@@ -136,7 +136,7 @@ TOOLS: tuple[AgentTool, ...] = (
     AgentTool(
         name="memory_stats",
         summary="How full a session's window is, what of it is shown at which fidelity, the plan that it follows"
-        " and how far that is, and what is known here.",
+        " and how far that is, the plan that an earlier session of this project left open, and what is known here.",
         properties={"session": _SESSION},
     ),
     _tool_for(

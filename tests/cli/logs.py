@@ -16,6 +16,7 @@ from tests.domain.session_events import accounted, epoch
 from tests.golden.sessions import LOGS, append_all, appends
 from tests.projections.support import POSTGRES, open_world
 from tests.projections.test_savings import STREAM
+from tests.services.talking import body
 
 GOLDEN, OBSERVED_LOG, SMALL_LOG = LOGS / "one-of-everything", LOGS / "observed", LOGS / "by-model"
 
@@ -85,6 +86,23 @@ def put_events(dsn: str, events: Sequence[Any]) -> None:
             await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
 
     trio.run(fill)
+
+
+def put_left_open(dsn: str) -> str:
+    """Record a session that leaves a plan open and a later one in its folder; return the id of the first."""
+    todos = [{"content": "Write it", "status": "completed"}, {"content": "Test it", "status": "pending"}]
+    call = {"type": "tool_use", "id": "t1", "name": "TodoWrite", "input": {"todos": todos}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
+    messages = [{"role": "user", "content": "Do it."}]
+    messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+    async def fill() -> str:
+        async with indexing(dsn) as world:
+            stream = await world.add_bodies("planned", [body(messages, system=WORKPLACE)])
+            await world.add("next", POOL, system=WORKPLACE)
+            return str(stream)
+
+    return trio.run(fill)
 
 
 def put_readings(dsn: str) -> None:

@@ -15,7 +15,9 @@ import trio
 
 from mnemosyne.data_dir import local_token
 from mnemosyne.services.agent_tools import BY_NAME
+from tests.cli.logs import put_left_open
 from tests.cli.running import run
+from tests.fixtures import UseLog
 from tests.waiting import DEADLINE
 
 if TYPE_CHECKING:
@@ -105,6 +107,23 @@ async def test_agent_reads_recorded_sessions(conversation: str, tmp_path: Path) 
         assert manifest["request"]["sha256"] == window["sha256"]
         assert {page["id"] for page in manifest["pages"]} <= {each["object"] for each in listed["objects"]}
         assert all(page["stub"] and page["levels"][page["level"]] == page["tokens"] for page in manifest["pages"])
+
+
+@pytest.fixture
+def planned(dsn: str, use_log: UseLog) -> str:
+    """The id of a session that left its plan open, followed by another session of its folder."""
+    use_log(dsn)
+    return put_left_open(dsn)
+
+
+async def test_agent_continues_the_plan_that_an_earlier_session_of_its_folder_left_open(planned: str) -> None:
+    async with agent_in(Path("/home/ada/app")) as agent:
+        stats = await call(agent, "memory_stats")
+        assert stats["plan"] is None
+        left = stats["plan_left_open"]
+        assert (left["session"], left["progress"]) == (planned, "1 of 2")
+        assert [item["text"] for item in left["items"] if item["state"] == "open"] == ["Test it"]
+        assert (await call(agent, "memory_stats", session=stats["session"]))["plan_left_open"] is None
 
 
 @pytest.mark.release

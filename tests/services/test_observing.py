@@ -1,6 +1,7 @@
 """Plans and repetitions are read from a session's log, over successive windows, each call once."""
 
 from typing import Any
+from uuid import UUID
 
 import attrs
 
@@ -8,7 +9,7 @@ from mnemosyne.domain.history.plans import WorkPlan
 from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.knowledge import WriteStamp
-from mnemosyne.services.observing import NOTHING, no_observations, observe
+from mnemosyne.services.observing import NOTHING, find_open_plan, no_observations, observe
 from tests.domain.history.test_plans import todos
 from tests.services.talking import Talk, assistant, body, plain, talking, user
 
@@ -58,6 +59,17 @@ async def test_a_plan_continues_in_the_next_window() -> None:
         assert found is not None
         assert len(branches) == 2
         assert [(each.text, each.state.value) for each in found.items] == [("Look", "done"), ("Mend", "open")]
+
+
+async def test_an_open_plan_is_that_of_the_first_session_that_follows_one() -> None:
+    async with talking() as talk:
+        history = [user("Do it."), *called("TodoWrite", todos(a="completed", b="pending"), "ok", 1)]
+        await talk.ask(body(history))
+        found = await find_open_plan(talk.archive, [UUID(int=1), talk.stream])
+        assert found is not None
+        assert (found["session"], found["progress"]) == (str(talk.stream), "1 of 2")
+        await talk.ask(body([*history, assistant("Now."), *called("TodoWrite", todos(b="completed"), "ok", 2)]))
+        assert await find_open_plan(talk.archive, [talk.stream]) is None
 
 
 async def test_cached_observations_are_read_again_after_more_turns() -> None:

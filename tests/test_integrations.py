@@ -89,7 +89,8 @@ def test_opencode_plugin_does_no_harm_if_mnemosyne_is_absent_or_fails(tmp_path: 
             [node, script], cwd=tmp_path, env=environ, capture_output=True, timeout=DEADLINE, check=True
         )
         told = json.loads(done.stdout)
-        assert told["config"]["mcp"] == {"mnemosyne": {"type": "local", "command": [command, "mcp"]}, "other": {}}
+        server = {"type": "local", "command": [command, "mcp"], "environment": {}}
+        assert told["config"]["mcp"] == {"mnemosyne": server, "other": {}}
         assert [len(parts) for parts in told["told"]] == [1, 1]
         assert told["compacting"] == {"context": []}
 
@@ -111,6 +112,37 @@ def test_opencode_plugin_reports_the_first_prompt_of_a_session_and_each_question
     assert added["id"] > asked["id"], "opencode shows parts in the order of their ids"
     assert added["synthetic"]
     assert told["compacting"] == {"context": ["Keep in the summary what the work at hand needs of this:\nSessionStart"]}
+
+
+CONFIGURED = """{
+  // a command of one's own
+  "command": "%s", /* "command": "other", */
+  "settings": {"data_dir": "/a//b,]", "memory_tokens": 900, "host": "file",},
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
+@pytest.mark.parametrize(("text", "is_read"), [(CONFIGURED, True), ("{", False), ("null // %s", False)])
+def test_opencode_plugin_reads_its_settings_file_and_the_environment_goes_first(
+    tmp_path: Path, text: str, *, is_read: bool
+) -> None:
+    script, command, file = tmp_path / "program.mjs", tmp_path / "own", tmp_path / "opencode/mnemosyne.jsonc"
+    script.write_text(PROGRAM.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
+    command.write_text('#!/bin/sh\necho "$MNEMOSYNE_DATA_DIR $MNEMOSYNE_MEMORY_TOKENS $MNEMOSYNE_HOST"\n')
+    command.chmod(0o755)
+    file.parent.mkdir()
+    file.write_text(text.replace("%s", str(command)), encoding="utf-8")
+    node = shutil.which("node")
+    assert node is not None
+    environ = {"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(tmp_path), "MNEMOSYNE_HOST": "variable"}
+    done = subprocess.run([node, script], cwd=tmp_path, env=environ, capture_output=True, timeout=DEADLINE, check=True)
+    told = json.loads(done.stdout)
+    server = told["config"]["mcp"]["mnemosyne"]
+    if is_read:
+        assert told["compacting"]["context"][0].endswith("\n/a//b,] 900 variable")
+        assert server["environment"] == {"MNEMOSYNE_DATA_DIR": "/a//b,]", "MNEMOSYNE_MEMORY_TOKENS": "900"}
+    assert server["command"] == [str(command) if is_read else "mnemosyne", "mcp"]
 
 
 ENDINGS = """

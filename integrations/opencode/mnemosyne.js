@@ -8,14 +8,37 @@
 // - The tools are those of `mnemosyne mcp`.
 
 import { spawn } from "node:child_process"
+import { readFileSync } from "node:fs"
+import { homedir } from "node:os"
+import { join } from "node:path"
 
-const COMMAND = process.env.MNEMOSYNE_COMMAND || "mnemosyne"
+/** The plugin's file, in JSON with comments and trailing commas: `command`, and `settings` of Mnemosyne by name. */
+function readConfig() {
+  const folder = process.env.XDG_CONFIG_HOME || join(homedir(), ".config")
+  try {
+    const text = readFileSync(join(folder, "opencode", "mnemosyne.jsonc"), "utf8")
+    const bare = text.replace(/("(?:\\.|[^"\\])*")|\/\/[^\n]*|\/\*[^]*?\*\//g, (_, quoted) => quoted ?? " ")
+    return JSON.parse(bare.replace(/("(?:\\.|[^"\\])*")|,(?=\s*[\]}])/g, (_, quoted) => quoted ?? "")) ?? {}
+  } catch {
+    return {} // nobody is to be kept from working by a file that cannot be read
+  }
+}
+
+const CONFIG = readConfig()
+const COMMAND = process.env.MNEMOSYNE_COMMAND || CONFIG.command || "mnemosyne"
+const SETTINGS = Object.fromEntries(
+  Object.entries(CONFIG.settings ?? {})
+    .map(([name, value]) => [`MNEMOSYNE_${name.toUpperCase()}`, String(value)])
+    .filter(([name]) => !(name in process.env)),
+)
 const LONGEST_WAIT = 10_000 // ms; a prompt goes without memory then
 
 /** What `mnemosyne hook` prints about an event; nothing if it cannot be asked, for nobody is to be kept from working. */
 function ask(event) {
   return new Promise((resolve) => {
-    const child = spawn(COMMAND, ["hook"], { cwd: event.cwd, stdio: ["pipe", "pipe", "ignore"], timeout: LONGEST_WAIT })
+    const env = { ...process.env, ...SETTINGS }
+    const stdio = ["pipe", "pipe", "ignore"]
+    const child = spawn(COMMAND, ["hook"], { cwd: event.cwd, env, stdio, timeout: LONGEST_WAIT })
     let told = ""
     child.stdout.setEncoding("utf8").on("data", (piece) => (told += piece))
     child.stdin.on("error", () => {})
@@ -57,7 +80,8 @@ export const Mnemosyne = async ({ client, directory }) => {
 
   return {
     config: async (config) => {
-      config.mcp = { mnemosyne: { type: "local", command: [COMMAND, "mcp"] }, ...config.mcp }
+      const server = { type: "local", command: [COMMAND, "mcp"], environment: SETTINGS }
+      config.mcp = { mnemosyne: server, ...config.mcp }
     },
 
     dispose: () => end([...open]),

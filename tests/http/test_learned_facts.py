@@ -136,6 +136,7 @@ async def test_a_fact_of_a_submitted_prompt_becomes_an_unconfirmed_entry() -> No
         await one.work("Yes, keep it.")
         await stage.events_until(HelperWorked, 2)
         assert [REPLY in each for each in reader.asked("facts")] == [False, True]
+        assert [PROMPT in each for each in reader.asked("facts")] == [True, False], "each prompt is read once"
         assert (await review(MemoryArchive(stage.log), str(await stage.stream()))).differences == []
 
 

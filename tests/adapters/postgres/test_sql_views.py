@@ -255,6 +255,9 @@ async def test_persistent_objects_match_the_folded_events(dsn: str, log: str) ->
         assert (row["ended"], row["until"]) == (entry.ended and entry.ended.value, entry.valid_until)
         assert (row["replaced_by"], row["confidence"]) == (entry.replaced_by, entry.confidence)
         assert row["reinforced"] == max(entry.recorded_at, entry.confirmed_at or 0)
+        said = entry.provenance
+        assert (row["object_type"], row["source"]) == (entry.kind.value, entry.source.value)
+        assert (row["source_session_id"], row["source_turn"]) == ((said.session, said.turn) if said else (None, None))
 
 
 async def test_forgotten_text_is_in_no_view(dsn: str) -> None:

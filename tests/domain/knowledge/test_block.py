@@ -31,6 +31,19 @@ def compose_text(
     return "" if block is None else block.text
 
 
+def test_a_new_session_gets_few_entries_and_recall_finds_each_of_the_rest() -> None:
+    place = KnowledgePlace()
+    for number in range(200):
+        place.remember(f"the service s{number} listens on port {7_000 + number}")
+    text = compose_text(place, "which ports do the services have?")
+    shown = [number for number in range(200) if f"service s{number} " in text]
+    assert 0 < len(shown) <= 10
+    assert count_tokens(text) <= MOST_TOKENS
+    index = EntryIndex([(HERE, place.known)])
+    for number in {0, 99, 199} - {*shown}:
+        assert f"s{number} " in index.recall(f"which port has s{number}?", FIRST, 3)[0].entry.content
+
+
 def test_sections_are_in_fixed_order_with_id_and_date_and_without_empty_ones() -> None:
     place, preferences = KnowledgePlace(), KnowledgePlace("preferred")
     preferences.remember("answer in German", kind=EntryKind.RESPONSE_STYLE)

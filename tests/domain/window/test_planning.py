@@ -407,6 +407,20 @@ def test_overflow_evicts_least_recently_used_first_until_the_limit_holds() -> No
     assert [*plan.fidelities] == [*(f"id{number}" for number in range(8, 0, -1)), "id0"]
 
 
+def test_age_pressure_and_a_release_each_evict() -> None:
+    now, fresh = situation(), candidate(1, born=49, last_use=49)
+    assert fidelity_of(now, fresh) is Fidelity.FULL
+    assert fidelity_of(now, attrs.evolve(fresh, born=1, last_use=1)) is Fidelity.EVICTED
+    assert fidelity_of(now, attrs.evolve(fresh, last_use=0, stale=True)) is Fidelity.EVICTED, "as released"
+    full = planned(situation(prompt=165_000, shadow=Fraction(1_500_000)), *(evolved(fresh, n) for n in range(9)))
+    assert full is not None
+    assert Fidelity.EVICTED in full.fidelities.values()
+
+
+def evolved(each: Candidate, number: int) -> Candidate:
+    return attrs.evolve(each, key=f"id{number}", source_key=f"/{number}.py")
+
+
 def test_overflow_keeps_little_if_only_uncached_input_has_a_price() -> None:
     """With a dedicated slot only uncached input counts, and a refetch costs no more than the object itself."""
     sizes = (4_000, None, None, 40, 20)

@@ -122,6 +122,7 @@ _CALLS = st.one_of(
     st.builds(lambda path: ("Write", {"file_path": path, "content": "b"}), _PATHS),
     st.builds(lambda command: ("Bash", {"command": command}), _COMMANDS),
     st.just(("TodoWrite", {"todos": []})),
+    st.just(("AskUserQuestion", {"questions": []})),
     st.just(("Grep", {"pattern": "x"})),
     st.just(("find", {"pattern": "y"})),
     st.just(("unknown", {})),

@@ -20,6 +20,9 @@ KEYS = 512
 READS = 8
 """How many objects that show the same file the index holds."""
 
+DECISIONS = 8
+"""How many of the latest decisions the index holds."""
+
 RECENT = 64
 """How many of the latest objects can become part of a debugging session."""
 
@@ -95,14 +98,15 @@ class Done:
 
 @attrs.frozen
 class ObjectPaths:
-    """``showing`` and ``changed`` are by path, ``latest`` by source key. ``prompt`` is the start of the newest user
-    prompt that is in an object.
+    """``showing`` and ``changed`` are by path, ``latest`` by source key; ``decided`` are the latest decisions.
+    ``prompt`` is the start of the newest user prompt that is in an object.
     """
 
     showing: Mapping[str, tuple[Showing, ...]] = attrs.field(factory=dict)
     changed: Mapping[str, At] = attrs.field(factory=dict)
     latest: Mapping[str, At] = attrs.field(factory=dict)
     recent: tuple[Done, ...] = ()
+    decided: tuple[At, ...] = ()
     prompt: BlockPlace = _BEFORE_ALL
 
     def after(self, target: Target, made: Indexable, parts: Iterable[Target]) -> "ObjectPaths":
@@ -120,6 +124,8 @@ class ObjectPaths:
             index = index._with_file(path, target, last, ("read",))
         for path in list_declared(made.tags, WRITTEN):
             index = index._with_file(path, target, last, ("edit",))
+        if traits.is_decision:
+            index = attrs.evolve(index, decided=(*index.decided, At(target, last))[-DECISIONS:])
         if "user" in made.tags or "summary" in made.tags:
             index = attrs.evolve(index, prompt=max(index.prompt, first))
         if traits.is_fetched:

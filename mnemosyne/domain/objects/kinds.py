@@ -46,6 +46,8 @@ class Traits:
     """Text of the user and the assistant: small, and it carries the thread."""
     is_settled: bool = False
     """It states steps or decisions, and stays for long."""
+    is_decision: bool = False
+    """It is a part of the conversation in which it was made, and later plans depend on it."""
     holds_statements: bool = False
     """Its text is prose."""
     is_fetched: bool = False
@@ -60,7 +62,9 @@ class Traits:
 
 KINDS: Mapping[ObjectKind, Traits] = {
     ObjectKind.CONVERSATION_PHASE: Traits(prior=0.5, allowed_loss=0.8, is_conversation=True, holds_statements=True),
-    ObjectKind.DESIGN_DECISION: Traits(prior=1.0, allowed_loss=0.7, is_settled=True, holds_statements=True),
+    ObjectKind.DESIGN_DECISION: Traits(
+        prior=1.0, allowed_loss=0.7, is_settled=True, is_decision=True, holds_statements=True
+    ),
     ObjectKind.DEBUGGING_SESSION: Traits(prior=0.8, allowed_loss=0.85),
     ObjectKind.FILE_CONTEXT: Traits(prior=0.6, allowed_loss=0.85, is_fetched=True, is_file=True),
     ObjectKind.TOOL_RESULT: Traits(prior=0.4, allowed_loss=0.9, is_fetched=True, names_files=True),

@@ -64,13 +64,25 @@ class Paths:
         return fitting[0] if len(fitting) == 1 else name if name in fitting else None
 
 
-def links(made: LinkedObject, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:
-    """Yield the links from an object that is about to be made to earlier ones."""
+def links(
+    made: LinkedObject, index: ObjectPaths, known: Paths, prompt: BlockPlace
+) -> Iterator[tuple[LinkRelation, Target]]:
+    """Yield the links from an object that is about to be made to earlier ones. ``prompt`` begins the exchange."""
     seen: set[Target] = set()
-    for relation, target in _list_candidates(made, index, known):
+    for relation, target in (*_list_decisions(made, index, prompt), *_list_candidates(made, index, known)):
         if target not in seen:
             seen.add(target)
             yield relation, target
+
+
+def _list_decisions(made: Indexable, index: ObjectPaths, prompt: BlockPlace) -> Iterator[tuple[LinkRelation, Target]]:
+    """Yield the decisions during a conversation, or since the prompt that a plan serves."""
+    first, traits = made.places[0], KINDS[made.kind]
+    for decision in index.decided:
+        if traits.is_conversation and first < decision.place:
+            yield LinkRelation.PARENT_OF, decision.target
+        elif traits.is_settled and not traits.is_decision and prompt < decision.place < first:
+            yield LinkRelation.DEPENDS_ON, decision.target
 
 
 def _list_candidates(made: LinkedObject, index: ObjectPaths, known: Paths) -> Iterator[tuple[LinkRelation, Target]]:

@@ -334,7 +334,7 @@ class _Segmenter:
         draft = _draft(members)
         covered = list(self._find_covered(number, draft))
         links = [(LinkRelation.SUPERSEDES, superseded.target) for superseded in covered]
-        links += references.links(draft, self._index, self._paths)
+        links += references.links(draft, self._index, self._paths, self._prompt)
         self._keep(attrs.evolve(draft, links=tuple(DraftLink(*link) for link in links)))
         self.supersessions += covered
         for unit in members:

@@ -84,13 +84,15 @@ def test_a_call_repeated_before_the_first_was_given_up_is_the_same_however_the_h
 
 @given(histories())
 def test_links_and_supersessions_point_back(messages: list[SeenMessage]) -> None:
-    """No object refers to a later one or to itself; only derived objects are parents."""
+    """No object refers to a later one or to itself; parents are derived, or conversations with a decision."""
     segmented = segment(messages, SegmentationState())
     for number, draft in enumerate(segmented.drafts):
         for link in draft.links:
             assert isinstance(link.target, int)
             assert link.target < number
-            assert (link.relation is LinkRelation.PARENT_OF) == (draft.kind is ObjectKind.DEBUGGING_SESSION)
+            target = segmented.drafts[link.target].kind
+            phase = (draft.kind, target) == (ObjectKind.CONVERSATION_PHASE, ObjectKind.DESIGN_DECISION)
+            assert (link.relation is LinkRelation.PARENT_OF) == (draft.kind is ObjectKind.DEBUGGING_SESSION or phase)
     for supersession in segmented.supersessions:
         assert supersession.target != supersession.by
 

@@ -10,7 +10,7 @@ from mnemosyne.domain.objects.kinds import REFERENCED, ObjectKind, Role, is_oper
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation import tools
 from mnemosyne.domain.segmentation.prose import describe
-from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
+from mnemosyne.domain.segmentation.segment import Draft, DraftLink, SeenMessage, Segmented, segment
 from tests.domain.segmenting_support import LONG, Talk, in_pieces, kinds, only
 
 USER_SAYS_MORE = "What else?"
@@ -361,6 +361,20 @@ def test_attachments_known_by_reference_are_tagged_and_separate_objects(kept: Ma
     talk = Talk().user("Look.").call("shot", {"page": "/a"}, [kept]).call("shot", {"page": "/b"}, "nothing")
     marked = [draft for draft in made(talk).drafts if REFERENCED in draft.tags]
     assert [len(draft.places) for draft in marked] == [2]
+
+
+def test_a_decision_belongs_to_its_conversation_and_the_plan_after_it_depends_on_it() -> None:
+    ask, todos = ("AskUserQuestion", {"questions": []}), {"todos": [{"content": "Write", "status": "pending"}]}
+    talk = Talk().user("Earlier.").call(*ask, "YAML").user("Begin.").call(*ask, "trio").call("TodoWrite", todos, "ok")
+    drafts = made(talk.call(*ask, "later").user("Go on.")).drafts
+    decisions = [number for number, draft in enumerate(drafts) if draft.kind is ObjectKind.DESIGN_DECISION]
+    (plan,) = [draft for draft in drafts if draft.kind is ObjectKind.PLAN]
+    assert plan.links == (DraftLink(LinkRelation.DEPENDS_ON, decisions[1]),)
+    phases = [draft.links for draft in drafts if draft.kind is ObjectKind.CONVERSATION_PHASE]
+    parents = [
+        tuple(DraftLink(LinkRelation.PARENT_OF, each) for each in some) for some in (decisions[:1], decisions[1:])
+    ]
+    assert phases[:2] == parents
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def plan_as_json(plan: WorkPlan | None) -> Mapping[str, Any] | None:
     if plan is None:
         return None
     items = [members(each, "name text state") for each in plan.items]
-    return {**members(plan, "title progress turn left"), "items": items}
+    return {**members(plan, "title progress turn left decisions"), "items": items}
 
 
 NOTHING = Observed()

@@ -7,6 +7,7 @@ import attrs
 from mnemosyne.domain.history.calls import AnsweredCall
 from mnemosyne.domain.segmentation import plan_items
 from mnemosyne.domain.segmentation.plan_items import ItemState, PlanItem
+from mnemosyne.domain.segmentation.tools import QUESTIONS, render_answers
 from mnemosyne.domain.text.stubs import plain
 
 
@@ -14,13 +15,14 @@ from mnemosyne.domain.text.stubs import plain
 class WorkPlan:
     """The current plan. ``title`` is the first line of the plan that the user approved in plan mode, empty if there was
     none. ``turn`` is the turn of the last change. ``left`` counts the open items of the unfinished plan that this one
-    replaced.
+    replaced. ``decisions`` are the user's answers to the agent's questions, from the end of the plan before on.
     """
 
     title: str = ""
     items: tuple[PlanItem, ...] = ()
     turn: int
     left: int = 0
+    decisions: tuple[str, ...] = ()
 
     @property
     def standing(self) -> int:
@@ -51,9 +53,15 @@ class WorkPlan:
 def plan_after(calls: Iterable[AnsweredCall]) -> WorkPlan | None:
     """The plan after these calls; None if none of them made one."""
     plan: WorkPlan | None = None
+    decided: tuple[str, ...] = ()
     for call in calls:
-        if not (call.failed or call.refused):
-            plan = _change(plan, call) or plan
+        if call.failed or call.refused:
+            continue
+        if call.tool.lower() in QUESTIONS:
+            decided = (*decided, render_answers(call.said) or plain(call.said, plan_items.LONGEST))
+        plan = _change(plan, call) or plan
+        if plan is not None and (plan.is_followed or plan.turn == call.turn):
+            plan, decided = attrs.evolve(plan, decisions=(*plan.decisions, *decided)), ()
     return plan
 
 

@@ -209,15 +209,18 @@ def _describe_plan(exchange: ToolExchange) -> Description:
 
 def _describe_question(exchange: ToolExchange) -> Description:
     """Describe a question to the user, and the answer."""
-    line = stub(f"Asked the user: {_render_answers(exchange.answer) or plain(exchange.answer or exchange.text, 120)}")
+    line = stub(f"Asked the user: {render_answers(exchange.answer) or plain(exchange.answer or exchange.text, 120)}")
     return describe_exchange(exchange, ObjectKind.DESIGN_DECISION, line, alone=True)
 
+
+QUESTIONS = frozenset({"askuserquestion", "question"})
+"""Tools that ask the user, in lower case."""
 
 _ANSWER = re.compile(r'"([^"\n]{1,2000})"="([^"\n]{1,2000})"')
 _ROOM_OF_ANSWERS = 200
 
 
-def _render_answers(text: str) -> str:
+def render_answers(text: str) -> str:
     """Return each question with its answer; long questions are cut so that every answer has space."""
     pairs = _ANSWER.findall(text)
     room = _ROOM_OF_ANSWERS // max(1, len(pairs))
@@ -240,7 +243,7 @@ _READERS: Mapping[Reader, str] = {
     _describe_todos: "todowrite update_plan",
     _describe_task: "taskcreate taskupdate tasklist taskget todoread",
     _describe_plan: "exitplanmode enterplanmode",
-    _describe_question: "askuserquestion question",
+    _describe_question: " ".join(QUESTIONS),
 }
 """The tools of Claude Code and opencode, and common names of equivalent tools, in lower case; of a tool of an MCP
 server, its name there.

@@ -46,6 +46,21 @@ def test_a_new_plan_replaces_the_old_one_and_counts_its_open_items() -> None:
     assert summarize_plan(found) == ("0 of 1", {"x": "open"}, 2)
 
 
+def test_a_plan_has_the_decisions_from_the_end_of_the_plan_before() -> None:
+    def asked(answer: str) -> Made:
+        return ("AskUserQuestion", {"questions": []}, f'User has answered: "Which?"="{answer}"')
+
+    first, second = ("TodoWrite", todos(a=DOING)), ("TodoWrite", todos(b=OPEN))
+    decided = [asked("one"), first, asked("two")]
+    for more, expected in (
+        ((), ["Which? one", "Which? two"]),
+        ((("TodoWrite", todos(a=DONE)), asked("three"), second, asked("four")), ["Which? three", "Which? four"]),
+    ):
+        found = plan_after(calls(*decided, *more))
+        assert found is not None
+        assert [*found.decisions] == expected
+
+
 def test_tasks_change_one_at_a_time() -> None:
     """By the client's task number; a task created before the recording has no text."""
     found = plan_after(

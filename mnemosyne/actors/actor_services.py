@@ -137,6 +137,7 @@ def _describe_hits(question: bytes, found: SearchResult | None) -> IndexFound:
     if found is None:
         return IndexFound(question=question, passages=None, missing=0)
     passages = tuple(
-        FoundPassage(object=hit.object, start=hit.passage.start, end=hit.passage.end) for hit in found.passages
+        FoundPassage(object=hit.object, start=hit.passage.start, end=hit.passage.end, score=round(100 * hit.score))
+        for hit in found.passages
     )
     return IndexFound(question=question, passages=passages, missing=found.missing)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
+import attrs
 import trio
 
 from mnemosyne.actors.actor_services import ActorServices
@@ -62,7 +63,8 @@ class ObjectTexts:
 
     async def _compare(self, query: str, newest_first: Sequence[MemoryObject], least: float) -> list[PassageHit]:
         contents = await self.read(newest_first, MOST_COMPARED)
-        return await in_thread(lambda: find_passages(query, _texts(newest_first, contents), least))
+        found = await in_thread(lambda: find_passages(query, _texts(newest_first, contents), least))
+        return [attrs.evolve(each, score=0.0) for each in found]  # sums over words, not shares: no result states them
 
     # Reading
 

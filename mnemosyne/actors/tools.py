@@ -398,11 +398,16 @@ class FromMemory:
     async def _search(self, call: MemorySearch, context: "_CallContext") -> str:
         within = {**context.own, **context.episodes}
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
-        found = [hit.object for hit in await self._texts.search(call.query, among, context.memory.objects)]
-        best = named.add_named(named.find_named(call.query, context.in_order(among).values()), found, among)
+        scores: dict[str, float] = {}
+        for hit in await self._texts.search(call.query, among, context.memory.objects):
+            scores.setdefault(hit.object, hit.score)
+        best = named.add_named(named.find_named(call.query, context.in_order(among).values()), scores, among)
         shown = context.memory.view_of(context.branch)
         return memory_results.search_text(
-            [MemoryHit(size_object(among[key], context.scales), shown.fidelity_of(key)) for key in best[: call.limit]],
+            [
+                MemoryHit(size_object(among[key], context.scales), shown.fidelity_of(key), scores.get(key, 0.0))
+                for key in best[: call.limit]
+            ],
             object_search.count_unindexed(among.values()),
             len(best),
         )

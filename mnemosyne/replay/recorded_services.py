@@ -88,7 +88,9 @@ class RecordedServices(ActorServices):
         self.noted = attrs.evolve(self.noted, found=(*self.noted.found, found))
         if found.passages is None:
             return None
-        passages = [PassageHit(each.object, Passage(each.start, each.end), 0.0) for each in found.passages]
+        passages = [
+            PassageHit(each.object, Passage(each.start, each.end), (each.score or 0) / 100) for each in found.passages
+        ]
         return SearchResult(passages=passages, missing=found.missing)
 
 

@@ -16,7 +16,7 @@ from mnemosyne.errors import LogUnavailable
 
 FOUND = SearchResult(passages=[PassageHit("abc2345", Passage(3, 9), 0.5)], missing=2)
 KEY = question_of("what?", ["abc2345"], 5)
-TOLD = IndexFound(question=KEY, passages=(FoundPassage(object="abc2345", start=3, end=9),), missing=2)
+TOLD = IndexFound(question=KEY, passages=(FoundPassage(object="abc2345", start=3, end=9, score=50),), missing=2)
 NO_ANSWER = IndexFound(question=KEY, passages=None, missing=0)
 
 

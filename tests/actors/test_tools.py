@@ -226,7 +226,8 @@ async def test_index_hit_is_quoted_from_the_object_itself() -> None:
     assert [event.object for event in events if isinstance(event, ObjectFaulted)] == [wanted]
     assert index.among == {each.id for each in ask.state.memory.objects.values() if each.places and is_searched(each)}
     text, _, _ = await ask("memory_search", query="which user logs in with a password?")
-    assert f"#{wanted}" in text
+    (line,) = [line for line in text.splitlines() if f"#{wanted}" in line]
+    assert line.endswith("relevance 100 %")
 
 
 async def test_uncertain_passages_are_shown_as_such_at_a_cost_and_are_no_fault() -> None:
@@ -267,6 +268,9 @@ async def test_words_decide_when_the_index_is_late(
     assert not failed
     assert "port: 8443" in text
     assert trio.current_time() - began <= USUAL.index
+    assert "relevance" not in (await ask("memory_search", query=PORT_QUESTION))[0], (
+        "only the index's scores are recorded"
+    )
 
 
 @pytest.mark.parametrize("answer", [SearchResult(missing=99), RuntimeError("a bug")], ids=["late", "an error of ours"])

@@ -68,7 +68,7 @@ class Index:
                 for passage in passages(said):
                     words.add((event.object, passage), said[passage.start : passage.end])
         hits = words.search(question, limit)
-        best = {hit.key[0]: PassageHit(*hit.key, hit.score) for hit in reversed(hits)}
+        best = {hit.key[0]: PassageHit(*hit.key, hit.score / hits[0].score) for hit in reversed(hits)}
         return SearchResult(passages=list(best.values()))
 
 

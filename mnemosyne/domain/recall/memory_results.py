@@ -42,10 +42,13 @@ class Quote:
 
 @attrs.frozen
 class MemoryHit:
-    """A search result and the fidelity at which the branch shows it."""
+    """A search result, the fidelity at which the branch shows it, and the index's score of its best passage, 0 to 1; 0
+    if that is unknown.
+    """
 
     object: MemoryObject
     fidelity: Fidelity
+    score: float = 0.0
 
 
 ALL_SHOWN = "Nothing has left your context: all of this conversation is in it. Look there."
@@ -219,7 +222,9 @@ def _describe(found: MemoryHit) -> str:
     if is_episode(obj):
         return f"{MARK}{obj.id} episode, turns {obj.first_turn}-{obj.last_turn}, made of {_render_ids(parts_of(obj))}"
     old = ", out of date" if obj.stale else ""
-    said = f"{obj.kind.value}, turn {obj.last_turn}, {obj.tokens:,} tokens in full{old}"
+    percent = round(100 * found.score)
+    relevance = f", relevance {percent} %" if percent else ""
+    said = f"{obj.kind.value}, turn {obj.last_turn}, {obj.tokens:,} tokens in full{old}{relevance}"
     return f"{MARK}{obj.id} {found.fidelity.label}, {said}"
 
 

@@ -268,6 +268,15 @@ def _add_to_speaker(**then: Any) -> Upcast:
     return upcast
 
 
+def _add_scores(noted: dict[str, Any]) -> dict[str, Any]:
+    """Add the unknown scores of passages; an index that did not answer has none."""
+    found = [
+        {**each, "passages": each["passages"] and [{**passage, "score": None} for passage in each["passages"]]}
+        for each in noted["found"]
+    ]
+    return {**noted, "found": found}
+
+
 def _without_wishes(assessed: dict[str, Any]) -> dict[str, Any]:
     """Drop the evictions that a second, inactive policy would have made at the assessed turn."""
     return {name: value for name, value in assessed.items() if name not in ("wished", "withdrawn")}
@@ -300,7 +309,7 @@ _UPCASTS: Mapping[str, Sequence[Upcast]] = {
         _add(prefixes=False, nearest=False),
         _add(by_kind=False),
     ),
-    "session.grounds_noted": (_add(policy=None),),
+    "session.grounds_noted": (_add(policy=None), _add_scores),
     "session.turn_finished": (_add(limits={}), _add(first_byte=None)),
     "session.turn_interrupted": (_add(limits={}), _add(first_byte=None)),
     "session.turn_began": (_add_to_speaker(credential=None), _add(submitted=None), _add_to_speaker(betas=None)),

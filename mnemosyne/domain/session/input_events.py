@@ -72,11 +72,14 @@ class Awaited(Enum):
 
 @attrs.frozen(kw_only=True)
 class FoundPassage:
-    """A passage of an object in an index result: its characters from ``start`` up to ``end``."""
+    """A passage of an object in an index result: its characters from ``start`` up to ``end``. ``score`` is in percent;
+    None in older logs.
+    """
 
     object: str
     start: int
     end: int
+    score: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -182,5 +185,5 @@ GROUND_EVENT_NAMES: Mapping[str, type[InputEvent]] = {
     "session.helper_asked.v2": HelperAsked,
     "session.helper_worked.v1": HelperWorked,
     "session.settings_taken.v12": SettingsTaken,
-    "session.grounds_noted.v2": GroundsNoted,
+    "session.grounds_noted.v3": GroundsNoted,
 }

@@ -121,9 +121,10 @@ def test_answer_without_passages_says_not_in_memory() -> None:
 
 def test_search_result_lists_ids_sizes_and_fidelities_without_content() -> None:
     each = STUBBED.objects["abc2345"]
-    told = search_text([MemoryHit(each, Fidelity.STUB)], 1, total=12)
-    assert told.startswith("1 of 12 objects, best first.")
-    assert "#abc2345 L3, file_context, turn 1, 1,000 tokens in full" in told
+    told = search_text([MemoryHit(each, Fidelity.STUB), MemoryHit(each, Fidelity.STUB, 0.834)], 1, total=12)
+    assert told.startswith("2 of 12 objects, best first.")
+    assert "#abc2345 L3, file_context, turn 1, 1,000 tokens in full\n" in told
+    assert "1,000 tokens in full, relevance 83 %\n" in told
     assert each.stub in told
     assert "1 object is not indexed" in told
     assert search_text([], 0) == "No object has to do with these words."

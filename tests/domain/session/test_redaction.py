@@ -32,7 +32,7 @@ WORDS = {
         "losses.sample",
     },
     "session.memory_brought.v1": {"objects.words"},
-    "session.grounds_noted.v2": {"policy"},
+    "session.grounds_noted.v3": {"policy"},
     "session.helper_asked.v2": {"question", "sentences.text"},
     "session.helper_worked.v1": {"subject", "record"},
     "session.knowledge_told.v1": {"text"},

@@ -5,6 +5,7 @@ The agent sends each request itself and passes the provider's reply to the sessi
 other code of Mnemosyne.
 """
 
+from mnemosyne.domain.recall.citations import Citations
 from mnemosyne.errors import BadTurn, BudgetTooSmall, MnemosyneError, NotFound
 from mnemosyne.sdk.blocking import SyncSession
 from mnemosyne.sdk.conversation import SdkMessage
@@ -14,6 +15,7 @@ from mnemosyne.sdk.session import CitedPassage, Context, Pressure, Restored
 __all__ = [
     "BadTurn",
     "BudgetTooSmall",
+    "Citations",
     "CitedPassage",
     "Context",
     "MnemosyneError",

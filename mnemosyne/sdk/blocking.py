@@ -148,6 +148,7 @@ class SyncSession:
     restore = _in_thread(AgentSession.restore)
     prepare = _in_thread(AgentSession.prepare)
     manifest = _in_thread(AgentSession.manifest)
+    citations = _in_thread(AgentSession.citations)
     create_object = _in_thread(AgentSession.create_object)
     annotate = _in_thread(AgentSession.annotate)
     link = _in_thread(AgentSession.link)

@@ -24,8 +24,10 @@ from mnemosyne.actors.turn import Turn
 from mnemosyne.app.object_index import catch_up
 from mnemosyne.app.process import new_id, now
 from mnemosyne.config import Config, load
+from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import READ, list_declared
+from mnemosyne.domain.recall.citations import Citations
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import ToolUse
@@ -42,6 +44,7 @@ from mnemosyne.http.relay import Relay
 from mnemosyne.sdk.conversation import AgentHistory, Content, SdkMessage, message_of
 from mnemosyne.sdk.runtime import Runtime, open_runtime
 from mnemosyne.services import asking, host_tools, object_view, pins
+from mnemosyne.services.citations import read_citations
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.manifests import manifest_as_json, read_manifest
 
@@ -383,6 +386,16 @@ class AgentSession:
         """
         identity, branch = await self._find_place()
         return manifest_as_json(await read_manifest(self._runtime.models.archive, str(identity.stream), branch, None))
+
+    async def citations(self) -> Citations | None:
+        """Return which ids the last reply cites, leaves out and invents, so that the host can ask again; None if its
+        model was not asked for any (setting ``grounding``). Raises BadTurn before the first request.
+        """
+        identity, branch = await self._find_place()
+        archive, stream = self._runtime.models.archive, identity.stream
+        events = await archive.events.read(stream)
+        history = history_of(str(stream), events)
+        return await read_citations(archive, stream, events, history, history.find(branch, None))
 
     async def create_object(self, name: str, text: str, *, tool: str | None = None, about: Sequence[str] = ()) -> str:
         """Create an object beside the conversation and return its id: the model can search and restore it. A new text

@@ -11,7 +11,7 @@ from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.objects.events import ObjectDegraded
 from mnemosyne.errors import BadTurn, BudgetTooSmall
-from mnemosyne.sdk import Pressure
+from mnemosyne.sdk import Citations, Pressure
 from mnemosyne.services import sessions
 from tests.http.managing import look, model_says, recall, text, think
 from tests.sdk.talking import LOOK, MODEL, Agent, open_agent, rebuild, verify
@@ -135,7 +135,7 @@ async def look_at_files(agent: Agent, session: Session, budget: int) -> None:
 
 
 async def test_what_a_tool_needs_is_restored_before_it_runs(dsn: str, tmp_path: Path) -> None:
-    async with open_agent({"rules": [{"times": 8, "replies": SEEN["replies"] * 4}]}) as agent:
+    async with open_agent({"rules": [{"times": 8, **SEEN}]}) as agent:
         async with opened(dsn, tmp_path) as session:
             await look_at_files(agent, session, 60_000)
             assert await session.prepare("file-3") == [], "the context has it"
@@ -151,8 +151,26 @@ async def test_what_a_tool_needs_is_restored_before_it_runs(dsn: str, tmp_path: 
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
 
 
+async def test_a_host_asks_again_where_a_strict_reply_cites_what_its_context_did_not_hold(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MNEMOSYNE_GROUNDING", "strict")
+    said = [
+        {"times": 1, "reply": model_says(text("File 0 has it [#zzzzzzz]."))},
+        {"reply": model_says(text("Unknown."))},
+    ]
+    async with open_agent({"rules": [{"times": 8, **SEEN}, *said]}) as agent, opened(dsn, tmp_path) as session:
+        await look_at_files(agent, session, 60_000)
+        session.user_says("which file has it?")
+        await agent.ask(session, 8_000)
+        assert await session.citations() == Citations(absent=("zzzzzzz",))
+        session.user_says("no record with that id was in your context")
+        await agent.ask(session, 8_000)
+        assert await session.citations() == Citations()
+
+
 async def test_a_smaller_model_continues_with_the_same_objects_in_its_own_window(dsn: str, tmp_path: Path) -> None:
-    async with open_agent({"rules": [{"times": 8, "replies": SEEN["replies"] * 4}]}) as agent:
+    async with open_agent({"rules": [{"times": 8, **SEEN}]}) as agent:
         async with opened(dsn, tmp_path) as session:
             await look_at_files(agent, session, 60_000)
             large = await session.manifest()

@@ -40,6 +40,7 @@ async def test_a_user_can_add_change_confirm_forget_and_undo(dsn: str, tmp_path:
         assert (kind, first["entry"]["content"]) == ("tooling", "We use pnpm")
         assert "We use pnpm" in result["block"]["text"]
         old = first["entry"]["id"]
+        assert f'<code>claude "/mnemosyne:edit {old}"</code>' in (await pages.get(PROJECT))[1]
         assert await decide(pages, f"entry/{old}/update", text="We use bun") == 303
         assert await decide(pages, "entry/bun/confirm") == 303
         status, text = await pages.get(PROJECT)

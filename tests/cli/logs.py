@@ -93,7 +93,7 @@ def put_left_open(dsn: str) -> str:
     todos = [{"content": "Write it", "status": "completed"}, {"content": "Test it", "status": "pending"}]
     call = {"type": "tool_use", "id": "t1", "name": "TodoWrite", "input": {"todos": todos}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
-    messages = [{"role": "user", "content": "Do it."}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Do it."}]
     messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
 
     async def fill() -> str:

@@ -27,11 +27,11 @@ REMEMBER = ("remember",)
 
 
 @cache
-def _command(words: tuple[str, ...]) -> re.Pattern[str]:
+def _command(commands: tuple[str, ...]) -> re.Pattern[str]:
     """The command at the beginning of a prompt, and its argument: the rest of the line. ``opencode run`` 1.18.33 puts a
     prompt of several words in quotation marks.
     """
-    named = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    named = "|".join(map(re.escape, sorted(commands, key=len, reverse=True)))
     return re.compile(rf'\A\s*+"?+(?:{named})(?:[^\S\n]++that)?+[:,]?+[^\S\n]++(\S[^\n]*+)', re.IGNORECASE)
 
 
@@ -123,9 +123,9 @@ def read_prompt(read: Transcript, submitted: SubmittedBlock | None, provenance: 
     return SubmittedPrompt(text=found[2], provenance=provenance, vouched=False)
 
 
-def find_remembered(text: str, words: tuple[str, ...] = REMEMBER) -> LearnedFact | None:
+def find_remembered(text: str, commands: tuple[str, ...] = REMEMBER) -> LearnedFact | None:
     """The text that a prompt beginning with one of these commands asks to remember."""
-    found = _command(words).match(text)
+    found = _command(commands).match(text)
     if found is None:
         return None
     words = found[1].rstrip()

@@ -364,7 +364,8 @@ def test_attachments_known_by_reference_are_tagged_and_separate_objects(kept: Ma
 
 
 def test_a_decision_belongs_to_its_conversation_and_the_plan_after_it_depends_on_it() -> None:
-    ask, todos = ("AskUserQuestion", {"questions": []}), {"todos": [{"content": "Write", "status": "pending"}]}
+    ask: tuple[str, dict[str, Any]] = ("AskUserQuestion", {"questions": []})
+    todos = {"todos": [{"content": "Write", "status": "pending"}]}
     talk = Talk().user("Earlier.").call(*ask, "YAML").user("Begin.").call(*ask, "trio").call("TodoWrite", todos, "ok")
     drafts = made(talk.call(*ask, "later").user("Go on.")).drafts
     decisions = [number for number, draft in enumerate(drafts) if draft.kind is ObjectKind.DESIGN_DECISION]

@@ -151,6 +151,8 @@ class AgentTools:
         placed = [each for each in listing.standings if each.object.places]
         history = history_of(str(listing.stream), await self._archive.events.read(listing.stream))
         observed = await observe_history(self._archive, listing.stream, history)
+        here = [] if "session" in given else await overviews.sessions_in(self._archive, self._folder)
+        earlier = [each for each in reversed(here) if each != listing.stream]
         levels = {level.label: sum(each.fidelity is level for each in placed) for level in Fidelity}
         return stats | {
             "session": str(listing.stream),
@@ -158,16 +160,8 @@ class AgentTools:
             "objects": len(listing.standings),
             "objects_by_fidelity": levels,
             "plan": plan_as_json(observed.plan),
-            "plan_left_open": await self._find_left_open(given, listing.stream),
+            "plan_left_open": await find_open_plan(self._archive, earlier[:PLANS_LOOKED_AT]),
         }
-
-    async def _find_left_open(self, given: Arguments, last: UUID) -> Any:
-        """The open plan of an earlier session of this project, for an agent that asks about no session."""
-        if "session" in given:
-            return None
-        here = await overviews.sessions_in(self._archive, self._folder)
-        earlier = [each for each in reversed(here) if each != last]
-        return await find_open_plan(self._archive, earlier[:PLANS_LOOKED_AT])
 
     async def _list_objects(self, given: Arguments) -> windows.Listing:
         return await windows.list_objects(self._archive, str(await self._find(given)), "main")

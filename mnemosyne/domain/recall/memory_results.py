@@ -223,9 +223,12 @@ def _describe(found: MemoryHit) -> str:
         return f"{MARK}{obj.id} episode, turns {obj.first_turn}-{obj.last_turn}, made of {_render_ids(parts_of(obj))}"
     old = ", out of date" if obj.stale else ""
     percent = round(100 * found.score)
-    relevance = f", relevance {percent} %" if percent else ""
-    said = f"{obj.kind.value}, turn {obj.last_turn}, {obj.tokens:,} tokens in full{old}{relevance}"
-    return f"{MARK}{obj.id} {found.fidelity.label}, {said}"
+    size = f"{obj.kind.value}, turn {obj.last_turn}, {obj.tokens:,} tokens in full"
+    said = f"{MARK}{obj.id} {found.fidelity.label}, {size}"
+    if not percent:  # so are the results of older logs, which a replay must repeat
+        return f"{said}{old}"
+    levels = [(level.label, obj.tokens_at(level)) for level in (Fidelity.DETAILED, Fidelity.COMPACT)]
+    return f"{said}{''.join(f', {label} {tokens:,}' for label, tokens in levels if tokens)}{old}, relevance {percent} %"
 
 
 def _render_ids(ids: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from mnemosyne.domain.recall.memory_results import (
     search_text,
 )
 from mnemosyne.domain.tools.memory_tools import QUERY, MemoryRestore, RefusedCall
-from tests.domain.remembered import BRANCH, created, degraded, remembered, superseded
+from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized, superseded
 
 STUBBED = remembered(created("abc2345"), degraded("abc2345", Fidelity.STUB))
 AFTER = Spent(1, 1_000)
@@ -124,11 +124,27 @@ def test_search_result_lists_ids_sizes_and_fidelities_without_content() -> None:
     told = search_text([MemoryHit(each, Fidelity.STUB), MemoryHit(each, Fidelity.STUB, 0.834)], 1, total=12)
     assert told.startswith("2 of 12 objects, best first.")
     assert "#abc2345 L3, file_context, turn 1, 1,000 tokens in full\n" in told
-    assert "1,000 tokens in full, relevance 83 %\n" in told
+    assert "1,000 tokens in full, L1 315, relevance 83 %\n" in told
     assert each.stub in told
     assert "1 object is not indexed" in told
     assert search_text([], 0) == "No object has to do with these words."
     assert search_text([], 2).endswith("2 objects are not indexed: small, and nothing new in them.")
+
+
+def test_a_search_lists_the_levels_that_the_model_may_ask_for() -> None:
+    forms = [summarized("abc2345", Fidelity.DETAILED, 300), summarized("abc2345", Fidelity.COMPACT, 40)]
+    each = remembered(created("abc2345"), *forms, degraded("abc2345", Fidelity.EVICTED)).objects["abc2345"]
+    told = search_text([MemoryHit(each, Fidelity.EVICTED, 0.5)], 0)
+    assert "#abc2345 L4, file_context, turn 1, 1,000 tokens in full, L1 300, L2 40, relevance 50 %\n" in told
+    for level, tokens in ((Fidelity.FULL, 1_000), (Fidelity.DETAILED, 300), (Fidelity.COMPACT, 40)):
+        granted = restore(
+            remembered(created("abc2345"), *forms, degraded("abc2345", Fidelity.EVICTED)),
+            BRANCH,
+            MemoryRestore("abc2345", level, "r"),
+            Spent(),
+        )
+        assert isinstance(granted, GrantedRestore)
+        assert (granted.after, granted.tokens) == (level, tokens)
 
 
 def test_files_of_the_same_name_are_shown_with_their_paths() -> None:

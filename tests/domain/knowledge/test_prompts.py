@@ -129,7 +129,10 @@ def test_remember_elsewhere_makes_an_unconfirmed_entry(said: SubmittedPrompt) ->
     assert told(place) == ""
 
 
-@pytest.mark.parametrize("text", ["", "remember", "I remember that", "remembering x", "Go on.\nremember x"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "remember", "I remember that", "remembering x", "Go on.\nremember x", "```\nremember x\n```", "`remember x`"],
+)
 def test_remember_is_a_command_only_at_the_beginning(text: str) -> None:
     assert find_remembered(text) is None
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from mnemosyne.domain.cost.prices import window_of
-from mnemosyne.domain.objects.aggregate import is_episode
 from mnemosyne.domain.objects.events import (
     FaultReason,
     ObjectCreated,
@@ -28,6 +27,7 @@ from mnemosyne.domain.objects.events import (
     TurnAssessed,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
+from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import BranchOpened, Event, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
@@ -187,7 +187,7 @@ def _of_object(recorded: Recorded[object], event: Any, **columns: Any) -> Merge:
 
 def _links(recorded: Recorded[object]) -> Iterator[Merge]:
     event = cast("ObjectCreated", recorded.envelope.event)
-    for number, link in enumerate(() if is_episode(event) else event.links):
+    for number, link in enumerate(() if KINDS[event.kind].is_conversation else event.links):
         use: dict[str, Any] = {"object": link.target, "turn": event.last_turn, "how": "link"}
         yield Merge("uses", (recorded.stream, recorded.version, number), use)
 

@@ -15,6 +15,7 @@ from mnemosyne.domain.history.time_travel import Attempt
 from mnemosyne.domain.objects.aggregate import MemoryObject, make_object
 from mnemosyne.domain.objects.events import LinkRelation, ObjectCreated, ObjectFaulted, ObjectRestored, TurnAssessed
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.kinds import KINDS
 from mnemosyne.domain.objects.memory import Memory, proven, show_in_full
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
@@ -195,7 +196,7 @@ def find_last_uses(events: Iterable[Recorded[Event]]) -> Mapping[str, int]:
 
 def _list_used(event: Event) -> Sequence[str]:
     match event:
-        case ObjectCreated() if event.places:
+        case ObjectCreated() if event.places and not KINDS[event.kind].is_conversation:
             return [link.target for link in event.links if link.relation is not LinkRelation.SUPERSEDES]
         case ObjectFaulted():
             return [event.object]

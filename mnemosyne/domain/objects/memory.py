@@ -29,7 +29,7 @@ from mnemosyne.domain.objects.events import (
     TurnAssessed,
 )
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.objects.kinds import KINDS, Role
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 
 
@@ -235,7 +235,8 @@ def _use_linked(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict
     even if uses became events of their own, stored logs would still have to be folded like this.
     """
     used: dict[str, MemoryObject] = {}
-    for link in () if aggregate.is_episode(made) else made.links:  # an episode only groups its parts, which is no use
+    # A phase or an episode only groups its parts, which is no use of them.
+    for link in () if KINDS[made.kind].is_conversation else made.links:
         if link.target in objects:
             used_object = used.get(link.target, objects[link.target])
             used[link.target] = aggregate.access(used_object, made.last_turn)

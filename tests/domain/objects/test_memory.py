@@ -13,12 +13,21 @@ from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.decide import Degrade, Pin, Release, Unpin, decide, decide_all
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectDegraded, ObjectEvent, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
-from mnemosyne.domain.objects.kinds import Role
+from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
-from tests.domain.remembered import about, histories, made
+from tests.domain.remembered import about, created, histories, made, remembered
 from tests.golden.sessions import golden_event
 
 TWO = reduce(memory.evolve, (made("a", 0), made("b", 2)), Memory())
+
+
+def test_a_conversation_that_contains_a_decision_is_no_use_of_it() -> None:
+    decision = created("decided", 3, kind=ObjectKind.DESIGN_DECISION, source_key=None)
+    for relation, used in ((LinkRelation.PARENT_OF, False), (LinkRelation.DEPENDS_ON, True)):
+        kind = ObjectKind.PLAN if used else ObjectKind.CONVERSATION_PHASE
+        later = created("later", 9, kind=kind, source_key=None, links=(Link(relation, "decided"),))
+        known = remembered(decision, later).objects["decided"]
+        assert known.last_use == (later.last_turn if used else decision.last_turn)
 
 
 @given(histories)

@@ -29,7 +29,7 @@ from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import UNCHANGED
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import memory_calls, memory_results, named, object_search
-from mnemosyne.domain.recall.answering import answer, question_for, quote_sentences, quote_sources
+from mnemosyne.domain.recall.answering import NEAREST, answer, question_for, quote_sentences, quote_sources
 from mnemosyne.domain.recall.memory_calls import AttachedSize, GrantedRestore
 from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.retrieval import ANSWERS
@@ -239,7 +239,8 @@ class FromMemory:
         if not quotes and not finds_nothing(context.helped.get(id_)):
             quotes = await self._quote(call, most, context, ANSWERS)
             if not quotes and context.quotes_nearest:
-                nearest = await self._quote(call, most, context, 0.0)
+                left = context.limits.tokens - context.spent.tokens
+                nearest = await self._quote(call, min(NEAREST * most, left), context, 0.0)
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in quotes or nearest)
         if cited:

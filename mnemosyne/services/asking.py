@@ -9,7 +9,7 @@ import attrs
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.objects.aggregate import MemoryObject
-from mnemosyne.domain.recall.answering import answer, question_for, quote_sentences
+from mnemosyne.domain.recall.answering import NEAREST, answer, question_for, quote_sentences
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, Filter, ObjectIndex, SearchResult, count_unindexed
 from mnemosyne.domain.recall.retrieval import ANSWERS
@@ -66,9 +66,9 @@ async def ask(
     most_tokens: int,
     compose: Compose | None = None,
 ) -> MemoryAnswer:
-    """Answer a question from a session's objects in at most ``most_tokens`` tokens: in a helper model's verified
-    sentences, or not at all if it finds nothing; without its answer, in quotes. Raises NotFound for an unknown branch,
-    ContentForgotten for a deleted session.
+    """Answer a question from a session's objects in at most ``most_tokens`` tokens, or show the nearest passages in
+    ``NEAREST`` times as many: in a helper model's verified sentences, or not at all if it finds nothing; without its
+    answer, in quotes. Raises NotFound for an unknown branch, ContentForgotten for a deleted session.
     """
     memory, among, searched = await memories.read_chosen(archive, stream, chosen)
     announcements = Announcements(memory.objects.values())
@@ -95,7 +95,7 @@ async def ask(
         cited = [Cited(quote, among[quote.object_id]) for quote, _ in quotes]
         if not cited:
             found, objects, sources = await read(0.0)
-            quotes = answer(question, sources, most_tokens, _count_tokens)
+            quotes = answer(question, sources, NEAREST * most_tokens, _count_tokens)
             nearest = [Cited(quote, among[quote.object_id]) for quote, _ in quotes]
     return MemoryAnswer(
         cited=cited,

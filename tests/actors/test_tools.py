@@ -19,7 +19,7 @@ from mnemosyne.actors.texts import MOST_COMPARED
 from mnemosyne.actors.tools import Answers, FromMemory
 from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.events import Admission, FaultKind, ObjectFaulted, ObjectReleased, ObjectRestored
-from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.faults import LIMITS, Spent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import ContentStore
 from mnemosyne.domain.recall.memory_results import NOT_NOW
@@ -204,8 +204,8 @@ class Index:
         return self.answer
 
 
-async def asked_with(index: Index) -> Asked:
-    ask = await asked()
+async def asked_with(index: Index, login: str = LOGIN) -> Asked:
+    ask = await asked(login=login)
     ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), ActorServices(index))
     return ask
 
@@ -242,6 +242,16 @@ async def test_uncertain_passages_are_shown_as_such_at_a_cost_and_are_no_fault()
     text, _, _ = await ask("memory_query", question="what does open_the_door() return?")
     assert text.startswith("Not in memory: nothing that is remembered answers this."), "no source has that name"
     assert f"#{ask.id_of('login.py')}" in (await ask("memory_search", query="which doors lead in?"))[0]
+
+
+@pytest.mark.parametrize(("left", "most"), [(LIMITS.tokens, 100), (60, 60)], ids=["twice the answer", "what is left"])
+async def test_uncertain_passages_may_take_twice_the_tokens_of_an_answer(left: int, most: int) -> None:
+    index = Index(None)
+    ask = await asked_with(index, "".join(f"# door {n} is of oak, {n} feet wide\n\n" for n in range(40)))
+    index.answer, index.related = SearchResult(), hits((ask.id_of("login.py"), 0, 70))
+    ask.spent = Spent(tokens=LIMITS.tokens - left)
+    await ask("memory_query", question="which doors lead in?", max_tokens=50)
+    assert 50 < ask.spent.tokens - (LIMITS.tokens - left) <= most
 
 
 async def test_every_answer_counts_unindexed_objects(ask: Asked) -> None:

@@ -14,13 +14,14 @@ import orjson
 from mnemosyne.adapters.postgres.content_store import hold_sessions
 from mnemosyne.adapters.postgres.database import Connection, halfvecs
 from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.recall.object_search import STUB
 from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.text.words import words
 from mnemosyne.figures import plural
 from mnemosyne.projections.object_index import ALL_OBJECTS, OBJECT_INDEX
 from mnemosyne.projections.projection import LARGEST
 
-WORDS = "words/2"
+WORDS = "words/3"
 """The cursor of the words. A new number rebuilds the index."""
 
 _MARK = 6
@@ -105,15 +106,18 @@ class IndexStanding:
         return f"vectors for {max(0, all_objects - self.unembedded):,} of {plural(all_objects, 'object')}"
 
 
-def cut(stream: UUID, text: str) -> list[IndexedPassage]:
-    """Cut a text into passages with their words."""
+def cut(stream: UUID, text: str, stub: str) -> list[IndexedPassage]:
+    """Cut a text into passages with their words, and a last one without words for the vector of its stub."""
     found = []
-    for passage in passages(text):
+    for passage in (*passages(text), STUB):
         part = text[passage.start : passage.end]
         counts = Counter(words(part))
         found.append(
             IndexedPassage(
-                passage, sha256(part.encode()).digest()[:_HASH_BYTES], counts.total(), _as_tsvector(stream, counts)
+                passage,
+                sha256((part or stub).encode("utf-8", "replace")).digest()[:_HASH_BYTES],
+                counts.total(),
+                _as_tsvector(stream, counts),
             )
         )
     return found
@@ -303,7 +307,7 @@ def _as_text(entry: IndexEntry | SkippedObject) -> dict[str, object]:
         return {**nothing, "skipped": entry.reason}
     first, last = entry.turns
     return {
-        "passages": len(entry.cuts),
+        "passages": sum(each.passage != STUB for each in entry.cuts),
         "length": sum(each.length for each in entry.cuts),
         "kind": entry.kind.value,
         "tags": list(entry.tags),

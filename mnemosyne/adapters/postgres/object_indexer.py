@@ -225,8 +225,10 @@ class ObjectIndexer:
     ) -> None:
         """Store vectors of passages, which may be forgotten in the meantime."""
         pieces = [
-            ((each.stream, hash_), _check_text(texts[each])[passage.start : passage.end])
+            ((each.stream, hash_), read.text[passage.start : passage.end] or read.created.stub)
             for each, wanted in taken.items()
+            if wanted
+            for read in (_check_text(texts[each]),)
             for hash_, passage in wanted.items()
         ]
         at_once = embedder.texts_at_once * self._threads()
@@ -323,10 +325,10 @@ def _check_event(created: ObjectCreated | Exception) -> ObjectCreated:
     return created
 
 
-def _check_text(read: _ObjectText | Exception) -> str:
+def _check_text(read: _ObjectText | Exception) -> _ObjectText:
     if isinstance(read, Exception):
         raise read
-    return read.text
+    return read
 
 
 def _check_created(made: IndexedObject, event: object) -> ObjectCreated:
@@ -345,7 +347,7 @@ def _entry(made: IndexedObject, read: "_ObjectText | Exception | None") -> Index
             kind=read.created.kind,
             tags=read.created.tags,
             turns=(read.created.first_turn, read.created.last_turn),
-            cuts=cut(made.stream, read.text),
+            cuts=cut(made.stream, read.text, read.created.stub),
             digest=read.digest,
         )
     except Exception as error:

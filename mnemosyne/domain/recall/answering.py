@@ -22,8 +22,11 @@ from mnemosyne.domain.text.words import compounds, query_words, words
 
 Tokens = Callable[[str], int]
 
-HELPER_TOKENS = 8_000
+HELPER_TOKENS = 12_000
 """Maximum tokens of sources for a helper model."""
+
+NEAREST = 2
+"""The nearest passages take up to so many times the tokens of an answer."""
 
 MOST_READ = 400_000
 """Maximum characters of one source that are compared with a question."""

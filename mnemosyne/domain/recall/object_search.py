@@ -11,14 +11,20 @@ from mnemosyne.domain.objects.events import ObjectFields
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.kinds import UNCHANGED, ObjectKind
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.recall.retrieval import RELEVANT, WHOLE, WORDS_ALONE, Calibration, WordIndex, blend
+from mnemosyne.domain.recall.retrieval import RELEVANT, WHOLE, WORDS_ALONE, Calibration, WordIndex
 from mnemosyne.domain.text.passages import Passage, passages
 
-MOST_LOOKED_AT = 50
+MOST_LOOKED_AT = 100
 """Maximum number of objects considered for one answer."""
 
-MOST_MORE = 50
+MOST_MORE = 200
 """Maximum number of passages of these objects beside the best one of each."""
+
+STUB = Passage(0, 0)
+"""In the index, the passage that has the vector of an object's stub."""
+
+OWN, NAMED = 0.42, 0.18
+"""Weights of the nearness of a passage and of its object's stub, of 1; words have the rest."""
 
 LEAST_OF_OTHERS = 0.25
 """Minimum relevance of every result after the first, as a share of ``RELEVANT``."""
@@ -164,7 +170,8 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float 
 
     Relevance is decided by the calibration, from the nearest passage and the best one by words.
     """
-    near = meaning.passages if meaning is not None else ()
+    nearest = meaning.passages if meaning is not None else ()
+    near = [hit for hit in nearest if hit.passage != STUB]
     embedder = meaning.embedder if meaning is not None else None
     best_coverage = words.coverage[0] if words.coverage else 0.0
     if not _is_relevant(meaning, near[0].score if near else None, best_coverage, least):
@@ -174,7 +181,7 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float 
     others = min(least, LEAST_OF_OTHERS * RELEVANT)
     chosen: list[PassageHit] = []
     objects: set[str] = set()
-    for hit in sorted(_score(words, near), key=lambda hit: -hit.score):
+    for hit in sorted(_score(words, nearest), key=lambda hit: -hit.score):
         key = hit.object, hit.passage
         room = len(chosen) < len(objects) + MOST_MORE if hit.object in objects else len(objects) < limit
         if room and (not chosen or _is_relevant(meaning, nearness.get(key), coverage.get(key, 0.0), others)):
@@ -189,8 +196,11 @@ def _score(words: ByWords, near: Sequence[PassageHit]) -> Iterator[PassageHit]:
     nearness = {(hit.object, hit.passage): max(0.0, hit.score) for hit in near}
     farthest = min(nearness.values(), default=0.0)
     for key in dict.fromkeys((*shares, *nearness)):
+        if key[1] == STUB:
+            continue
         share = (1 - WHOLE) * shares.get(key, 0.0) + WHOLE * words.whole.get(key[0], 0.0)
-        yield PassageHit(*key, blend(share, nearness.get(key, farthest)) if near else share)
+        own, named = (nearness.get(each, farthest) for each in (key, (key[0], STUB)))
+        yield PassageHit(*key, (1 - OWN - NAMED) * share + OWN * own + NAMED * named if near else share)
 
 
 def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float) -> bool:

@@ -109,6 +109,35 @@ async def test_an_object_is_found_by_its_words_and_the_passage_is_quoted(dsn: st
             await world.search(stream, question)
 
 
+async def test_the_stub_of_each_object_is_embedded_but_never_found(dsn: str) -> None:
+    async with indexing(dsn, embedder := HashedWords()) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        objects = (await world.memory(stream)).objects
+        assert {each.stub for each in objects.values() if is_searched(each)} <= set(embedder.texts_seen)
+        hits = (await world.index.search(stream, "max_connections", [*objects], 50, 0.0)).passages
+        assert {hit.object for hit in hits} == {key for key, each in objects.items() if is_searched(each)}
+        assert all(hit.passage.end for hit in hits)
+
+
+async def test_an_index_without_stubs_gets_them_and_keeps_the_other_vectors(dsn: str) -> None:
+    async with indexing(dsn, embedder := HashedWords()) as world:
+        stream = await world.add("s", *FILES)
+        await world.catch_up()
+        live, stubs = rows(dsn), {each.stub for each in (await world.memory(stream)).objects.values()}
+        query(dsn, "update mnemosyne.object_index_cursors set name = 'words/2' where name = '" + WORDS + "'")
+        query(dsn, "delete from mnemosyne.object_passages where beyond = 0")
+        query(
+            dsn,
+            "delete from mnemosyne.object_vectors v where not exists"
+            " (select from mnemosyne.object_passages p where p.stream = v.stream and p.hash = v.hash)",
+        )
+        embedder.texts_seen.clear()
+        await world.catch_up()
+        assert rows(dsn) == live
+        assert set(embedder.texts_seen) <= stubs
+
+
 async def test_indexing_leaves_no_pending_words_in_the_index(dsn: str) -> None:
     async with indexing(dsn) as world:
         await world.add("s", *FILES)

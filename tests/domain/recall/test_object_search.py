@@ -1,5 +1,7 @@
 """Rankings are combined, irrelevant results are dropped, and filters select objects."""
 
+from collections.abc import Sequence
+
 import attrs
 import pytest
 from hypothesis import given
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.events import Admission, ObjectForgotten
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.recall.object_search import (
+    OWN,
+    STUB,
     ByMeaning,
     ByWords,
     Filter,
@@ -16,7 +20,7 @@ from mnemosyne.domain.recall.object_search import (
     count_unindexed,
     text_in_index,
 )
-from mnemosyne.domain.recall.retrieval import ANSWERS, RELEVANT, WORDS, Calibration
+from mnemosyne.domain.recall.retrieval import ANSWERS, RELEVANT, Calibration
 from mnemosyne.domain.text.passages import Passage
 from tests.domain.remembered import created, remembered
 
@@ -52,38 +56,50 @@ def test_whole_text_score_decides_between_equal_passages() -> None:
 shares = st.floats(0, 1)
 
 
-@given(st.lists(st.tuples(shares, shares, shares), min_size=2, max_size=6), st.floats(0.01, 0.5), st.integers(0, 5))
+@given(st.lists(st.tuples(shares, shares, shares, shares), min_size=2, max_size=6), st.floats(0.01, 0.5), st.integers(0, 5))
 def test_more_of_any_measure_never_lowers_an_object(
-    measured: list[tuple[float, float, float]], more: float, which: int
+    measured: list[tuple[float, float, float, float]], more: float, which: int
 ) -> None:
     """Monotonicity: no measure counts against an object."""
     which %= len(measured)
 
-    def place(each: list[tuple[float, float, float]]) -> int:
+    def place(each: Sequence[Sequence[float]]) -> int:
         keys = [str(number) for number in range(len(each))]
         words = ByWords(
-            passages=[hit(key, score=share) for key, (share, _, _) in zip(keys, each, strict=True)],
-            whole={key: whole for key, (_, whole, _) in zip(keys, each, strict=True)},
+            passages=[hit(key, score=share) for key, (share, *_) in zip(keys, each, strict=True)],
+            whole={key: whole for key, (_, whole, *_) in zip(keys, each, strict=True)},
             coverage=[1.0] * len(each),
         )
         near = ByMeaning(
             embedder="e",
             calibration=Calibration(nearness=0.0, coverage=0.0, base=50.0),
-            passages=[hit(key, score=score) for key, (_, _, score) in zip(keys, each, strict=True)],
+            passages=[
+                *(hit(key, score=score) for key, (_, _, score, _) in zip(keys, each, strict=True)),
+                *(PassageHit(key, STUB, score) for key, (*_, score) in zip(keys, each, strict=True)),
+            ],
         )
         return found(words, near, len(each)).index(str(which))
 
-    for measure in range(3):
+    for measure in range(4):
         raised = [list(each) for each in measured]
         raised[which][measure] += more
-        assert place([(a, b, c) for a, b, c in raised]) <= place(measured)
+        assert place(raised) <= place(measured)
 
 
 def test_object_without_nearness_counts_as_near_as_the_last() -> None:
     words = ByWords(passages=[hit("a", score=0.5), hit("b", score=0.5)], coverage=[1.0, 1.0])
     (first, second) = combine(words, meaning(hit("a", score=0.9), hit("c", score=0.7)), 2).hits
     assert (first.object, second.object) == ("a", "b")
-    assert first.score - second.score == pytest.approx(0.2 * (1 - WORDS))
+    assert first.score - second.score == pytest.approx(0.2 * OWN)
+
+
+def test_stub_ranks_the_passages_of_its_object_and_is_no_result() -> None:
+    words = ByWords(passages=[hit("a"), hit("b")], coverage=[1.0, 1.0])
+    near = meaning(PassageHit("b", STUB, 0.9), hit("a", score=0.6), hit("b", score=0.5), PassageHit("c", STUB, 0.2))
+    assert [(each.object, each.passage) for each in combine(words, near, 5).passages] == [
+        ("b", hit("b").passage),
+        ("a", hit("a").passage),
+    ]
 
 
 def test_each_object_is_shown_with_its_best_passage() -> None:

@@ -251,7 +251,7 @@ async def test_uncertain_passages_may_take_twice_the_tokens_of_an_answer(left: i
     index.answer, index.related = SearchResult(), hits((ask.id_of("login.py"), 0, 70))
     ask.spent = Spent(tokens=LIMITS.tokens - left)
     await ask("memory_query", question="which doors lead in?", max_tokens=50)
-    assert 50 < ask.spent.tokens - (LIMITS.tokens - left) <= most
+    assert most * 3 // 4 < ask.spent.tokens - (LIMITS.tokens - left) <= most
 
 
 async def test_every_answer_counts_unindexed_objects(ask: Asked) -> None:

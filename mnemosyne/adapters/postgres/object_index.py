@@ -1,6 +1,6 @@
 """The index of objects in PostgreSQL: their words and the vectors of their passages."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from uuid import UUID
 
 import attrs
@@ -9,8 +9,8 @@ from mnemosyne.adapters.postgres import object_index_rows as rows
 from mnemosyne.adapters.postgres import object_index_search as searching
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.object_index_rows import IndexStanding
-from mnemosyne.adapters.postgres.object_index_search import IndexQuery
-from mnemosyne.domain.recall.object_search import AcrossResult, ByMeaning, Filter, PassageHit, SearchResult, combine
+from mnemosyne.adapters.postgres.object_index_search import IndexAnswer, IndexQuery
+from mnemosyne.domain.recall.object_search import AcrossResult, ByMeaning, Filter, SearchResult, combine
 from mnemosyne.domain.recall.retrieval import RELEVANT, Embedder
 from mnemosyne.errors import BadConfiguration
 
@@ -33,7 +33,7 @@ class PostgresObjectIndex:
     ) -> SearchResult:
         embedder, asked = await self._make_query(question)
         found = await self.database.run(searching.search, stream, asked, among)
-        near = _by_meaning(embedder, found.near)
+        near = _by_meaning(embedder, found)
         return attrs.evolve(
             combine(found.words, near, limit, least),
             missing=len(set(among)) - found.objects,
@@ -46,7 +46,7 @@ class PostgresObjectIndex:
         """The best objects of these sessions, or of all, that pass the filter."""
         embedder, asked = await self._make_query(question)
         found = await self.database.run(searching.search_across, asked, chosen, streams)
-        result = combine(found.words, _by_meaning(embedder, found.near), limit)
+        result = combine(found.words, _by_meaning(embedder, found), limit)
         hits = [(*searching.place_of(hit.object), hit) for hit in result.hits]
         return AcrossResult(
             hits=[(stream, attrs.evolve(hit, object=name)) for stream, name, hit in hits],
@@ -83,7 +83,7 @@ class PostgresObjectIndex:
         await self.database.run(rows.clear)
 
 
-def _by_meaning(embedder: Embedder | None, near: Sequence[PassageHit]) -> ByMeaning | None:
+def _by_meaning(embedder: Embedder | None, found: IndexAnswer) -> ByMeaning | None:
     if embedder is None:
         return None
-    return ByMeaning(embedder=embedder.name, calibration=embedder.calibration, passages=near)
+    return ByMeaning(embedder=embedder.name, calibration=embedder.calibration, passages=found.near, named=found.named)

@@ -14,12 +14,14 @@ import orjson
 from mnemosyne.adapters.postgres.content_store import hold_sessions
 from mnemosyne.adapters.postgres.database import Connection, halfvecs
 from mnemosyne.domain.objects.kinds import ObjectKind
-from mnemosyne.domain.recall.object_search import STUB
 from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.text.words import words
 from mnemosyne.figures import plural
 from mnemosyne.projections.object_index import ALL_OBJECTS, OBJECT_INDEX
 from mnemosyne.projections.projection import LARGEST
+
+STUB = Passage(0, 0)
+"""The passage that stands for an object's stub: it has a vector and no words."""
 
 WORDS = "words/3"
 """The cursor of the words. A new number rebuilds the index."""

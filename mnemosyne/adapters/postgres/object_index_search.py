@@ -13,7 +13,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.adapters.postgres.database import Connection, halfvecs, without_transaction
-from mnemosyne.adapters.postgres.object_index_rows import lexeme
+from mnemosyne.adapters.postgres.object_index_rows import STUB, lexeme
 from mnemosyne.domain.recall.object_search import ByWords, Filter, PassageHit
 from mnemosyne.domain.recall.retrieval import K1, B
 from mnemosyne.domain.text.passages import Passage
@@ -58,6 +58,7 @@ class IndexAnswer:
 
     words: ByWords
     near: Sequence[PassageHit]
+    named: Mapping[str, float]
     objects: int
     skipped: int = 0
 
@@ -248,7 +249,10 @@ def _find(
     in_passages, in_objects = ([row[column] for row in rows["word"]] for column in (5, 6))
     most, most_whole = _most(in_passages, all_passages), _most(in_objects, objects)
     best = sorted(rows["passage"], key=lambda row: -row[6])
-    near = sorted(rows["near"], key=lambda row: -row[6])
+    near = [
+        PassageHit(name(stream, each), Passage(*span), score)
+        for _, stream, each, *span, _, score in sorted(rows["near"], key=lambda row: -row[6])
+    ]
     return IndexAnswer(
         words=ByWords(
             passages=[
@@ -258,7 +262,8 @@ def _find(
             whole={name(stream, each): score / most_whole for _, stream, each, *_, score in rows["object"]},
             coverage=[row[5] / most for row in best],
         ),
-        near=[PassageHit(name(stream, each), Passage(*span), score) for _, stream, each, *span, _, score in near],
+        near=[hit for hit in near if hit.passage != STUB],
+        named={hit.object: hit.score for hit in near if hit.passage == STUB},
         objects=int(objects),
         skipped=skipped,
     )

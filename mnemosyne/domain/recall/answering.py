@@ -22,11 +22,8 @@ from mnemosyne.domain.text.words import compounds, query_words, words
 
 Tokens = Callable[[str], int]
 
-HELPER_TOKENS = 12_000
-"""Maximum tokens of sources for a helper model."""
-
-NEAREST = 2
-"""The nearest passages take up to so many times the tokens of an answer."""
+HELPER_TOKENS, NEAREST = 12_000, 2
+"""Maximum tokens of sources for a helper model; and how many times the room of an answer the nearest passages take."""
 
 MOST_READ = 400_000
 """Maximum characters of one source that are compared with a question."""

@@ -14,14 +14,11 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.retrieval import RELEVANT, WHOLE, WORDS_ALONE, Calibration, WordIndex
 from mnemosyne.domain.text.passages import Passage, passages
 
-MOST_LOOKED_AT = 100
+MOST_LOOKED_AT = 50
 """Maximum number of objects considered for one answer."""
 
 MOST_MORE = 200
 """Maximum number of passages of these objects beside the best one of each."""
-
-STUB = Passage(0, 0)
-"""In the index, the passage that has the vector of an object's stub."""
 
 OWN, NAMED = 0.42, 0.18
 """Weights of the nearness of a passage and of its object's stub, of 1; words have the rest."""
@@ -53,11 +50,14 @@ class ByWords:
 
 @attrs.frozen(kw_only=True)
 class ByMeaning:
-    """The passages that are nearest to a question, nearest first; scores are dot products."""
+    """The passages that are nearest to a question, nearest first, and ``named``, objects with near stubs; scores are
+    dot products.
+    """
 
     embedder: str
     calibration: Calibration
     passages: Sequence[PassageHit] = ()
+    named: Mapping[str, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -145,7 +145,7 @@ def text_in_index(obj: ObjectFields, content: bytes) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def find_passages(query: str, texts: Mapping[str, str], least: float = RELEVANT) -> list[PassageHit]:
+def find_passages(query: str, texts: Mapping[str, str], least: float = RELEVANT) -> Sequence[PassageHit]:
     """The passages of texts by object id that best match a query, best first, none if the best is less relevant than
     ``least``. Three megabytes take a second.
     """
@@ -154,14 +154,9 @@ def find_passages(query: str, texts: Mapping[str, str], least: float = RELEVANT)
         for passage in passages(text):
             index.add((key, passage), text[passage.start : passage.end])
     hits = index.search(query, MOST_LOOKED_AT)
-    covered = [(hit, index.coverage(query, hit.key)) for hit in hits]
-    if not covered or not _is_relevant(None, None, covered[0][1], least):
-        return []
-    return [
-        PassageHit(*hit.key, hit.score)
-        for hit, coverage in covered
-        if _is_relevant(None, None, coverage, min(least, RELEVANT))
-    ]
+    coverage = [index.coverage(query, hit.key) for hit in hits]
+    words = ByWords(passages=[PassageHit(*hit.key, hit.score) for hit in hits], coverage=coverage)
+    return combine(words, None, MOST_LOOKED_AT, least).passages
 
 
 def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float = RELEVANT) -> SearchResult:
@@ -170,9 +165,7 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float 
 
     Relevance is decided by the calibration, from the nearest passage and the best one by words.
     """
-    nearest = meaning.passages if meaning is not None else ()
-    near = [hit for hit in nearest if hit.passage != STUB]
-    embedder = meaning.embedder if meaning is not None else None
+    near, embedder = ((), None) if meaning is None else (meaning.passages, meaning.embedder)
     best_coverage = words.coverage[0] if words.coverage else 0.0
     if not _is_relevant(meaning, near[0].score if near else None, best_coverage, least):
         return SearchResult(embedder=embedder)
@@ -181,7 +174,7 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float 
     others = min(least, LEAST_OF_OTHERS * RELEVANT)
     chosen: list[PassageHit] = []
     objects: set[str] = set()
-    for hit in sorted(_score(words, nearest), key=lambda hit: -hit.score):
+    for hit in sorted(_score(words, near, meaning.named if meaning else {}), key=lambda hit: -hit.score):
         key = hit.object, hit.passage
         room = len(chosen) < len(objects) + MOST_MORE if hit.object in objects else len(objects) < limit
         if room and (not chosen or _is_relevant(meaning, nearness.get(key), coverage.get(key, 0.0), others)):
@@ -190,17 +183,15 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float 
     return SearchResult(passages=chosen, embedder=embedder)
 
 
-def _score(words: ByWords, near: Sequence[PassageHit]) -> Iterator[PassageHit]:
-    """The passages with their scores. One that is not among the nearest counts as near as the last of them."""
+def _score(words: ByWords, near: Sequence[PassageHit], named: Mapping[str, float]) -> Iterator[PassageHit]:
+    """The passages with their scores. What is not among the nearest counts as near as the last passage of them."""
     shares = {(hit.object, hit.passage): hit.score for hit in words.passages}
     nearness = {(hit.object, hit.passage): max(0.0, hit.score) for hit in near}
     farthest = min(nearness.values(), default=0.0)
     for key in dict.fromkeys((*shares, *nearness)):
-        if key[1] == STUB:
-            continue
         share = (1 - WHOLE) * shares.get(key, 0.0) + WHOLE * words.whole.get(key[0], 0.0)
-        own, named = (nearness.get(each, farthest) for each in (key, (key[0], STUB)))
-        yield PassageHit(*key, (1 - OWN - NAMED) * share + OWN * own + NAMED * named if near else share)
+        both = OWN * nearness.get(key, farthest) + NAMED * named.get(key[0], farthest)
+        yield PassageHit(*key, (1 - OWN - NAMED) * share + both if near else share)
 
 
 def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float) -> bool:

@@ -135,9 +135,6 @@ class WordIndex(Generic[Key]):
         self._total = 0
         self._postings: dict[str, _Postings] = {}
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
     def add(self, key: Key, text: str) -> None:
         """Add a text under a new key."""
         counts = Counter(words(text))

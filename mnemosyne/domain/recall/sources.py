@@ -22,7 +22,7 @@ from mnemosyne.domain.wire.client_texts import find_reminders
 
 Span = tuple[int, int]
 
-MOST_SOURCES = 50
+MOST_SOURCES = 30
 """Maximum number of objects that are read to answer a question."""
 
 MOST_BYTES = 32_000_000

@@ -11,7 +11,6 @@ from mnemosyne.domain.objects.events import Admission, ObjectForgotten
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.recall.object_search import (
     OWN,
-    STUB,
     ByMeaning,
     ByWords,
     Filter,
@@ -56,7 +55,9 @@ def test_whole_text_score_decides_between_equal_passages() -> None:
 shares = st.floats(0, 1)
 
 
-@given(st.lists(st.tuples(shares, shares, shares, shares), min_size=2, max_size=6), st.floats(0.01, 0.5), st.integers(0, 5))
+@given(
+    st.lists(st.tuples(shares, shares, shares, shares), min_size=2, max_size=6), st.floats(0.01, 0.5), st.integers(0, 5)
+)
 def test_more_of_any_measure_never_lowers_an_object(
     measured: list[tuple[float, float, float, float]], more: float, which: int
 ) -> None:
@@ -73,10 +74,8 @@ def test_more_of_any_measure_never_lowers_an_object(
         near = ByMeaning(
             embedder="e",
             calibration=Calibration(nearness=0.0, coverage=0.0, base=50.0),
-            passages=[
-                *(hit(key, score=score) for key, (_, _, score, _) in zip(keys, each, strict=True)),
-                *(PassageHit(key, STUB, score) for key, (*_, score) in zip(keys, each, strict=True)),
-            ],
+            passages=[hit(key, score=score) for key, (_, _, score, _) in zip(keys, each, strict=True)],
+            named={key: score for key, (*_, score) in zip(keys, each, strict=True)},
         )
         return found(words, near, len(each)).index(str(which))
 
@@ -93,13 +92,11 @@ def test_object_without_nearness_counts_as_near_as_the_last() -> None:
     assert first.score - second.score == pytest.approx(0.2 * OWN)
 
 
-def test_stub_ranks_the_passages_of_its_object_and_is_no_result() -> None:
+def test_near_stub_raises_the_passages_of_its_object() -> None:
     words = ByWords(passages=[hit("a"), hit("b")], coverage=[1.0, 1.0])
-    near = meaning(PassageHit("b", STUB, 0.9), hit("a", score=0.6), hit("b", score=0.5), PassageHit("c", STUB, 0.2))
-    assert [(each.object, each.passage) for each in combine(words, near, 5).passages] == [
-        ("b", hit("b").passage),
-        ("a", hit("a").passage),
-    ]
+    near = meaning(hit("a", score=0.6), hit("b", score=0.5))
+    assert found(words, near) == ["a", "b"]
+    assert found(words, attrs.evolve(near, named={"b": 0.9, "c": 0.9})) == ["b", "a"]
 
 
 def test_each_object_is_shown_with_its_best_passage() -> None:

@@ -61,7 +61,7 @@ class ObjectTexts:
         pairs = zip_longest(found.passages, await self._compare(query, unknown, RELEVANT if found.passages else least))
         return [each for pair in pairs for each in pair if each is not None]
 
-    async def _compare(self, query: str, newest_first: Sequence[MemoryObject], least: float) -> list[PassageHit]:
+    async def _compare(self, query: str, newest_first: Sequence[MemoryObject], least: float) -> Sequence[PassageHit]:
         contents = await self.read(newest_first, MOST_COMPARED)
         found = await in_thread(lambda: find_passages(query, _texts(newest_first, contents), least))
         return [attrs.evolve(each, score=0.0) for each in found]  # sums over words, not shares: no result states them

@@ -52,8 +52,8 @@ class IndexQuery:
 
 @attrs.frozen(kw_only=True)
 class IndexAnswer:
-    """The result of a search among ``objects``, of which ``skipped`` are unreadable. Across sessions, ``name_of`` names
-    objects.
+    """The result of a search among ``objects``, of which ``skipped`` are unreadable. ``named`` are the
+    objects with near stubs, with their nearness. Across sessions, ``name_of`` names objects.
     """
 
     words: ByWords

@@ -21,7 +21,7 @@ MOST_MORE = 200
 """Maximum number of passages of these objects beside the best one of each."""
 
 OWN, NAMED = 0.42, 0.18
-"""Weights of the nearness of a passage and of its object's stub, of 1; words have the rest."""
+"""Weights of the nearness of a passage and of its object's stub, of 1; words have the rest (ADR 117)."""
 
 LEAST_OF_OTHERS = 0.25
 """Minimum relevance of every result after the first, as a share of ``RELEVANT``."""

@@ -18,7 +18,7 @@ from mnemosyne.domain.ports import ContentStore, Recorded, StreamReader
 from mnemosyne.domain.session import sanitize, succession
 from mnemosyne.domain.session.decide import CHAIN_BYTES, BeginTurn, Gap, nearest_branch
 from mnemosyne.domain.session.events import Event, SessionForgotten, TurnBegan, TurnRelation
-from mnemosyne.domain.session.state import Branch, Session, evolve
+from mnemosyne.domain.session.state import Branch, Session, evolve, evolve_all
 from mnemosyne.domain.session.tool_uses import read_uses
 from mnemosyne.domain.wire import normal_form, recipe, transcript
 from mnemosyne.domain.wire.dialects import dialect_of, is_side, side_of
@@ -27,7 +27,7 @@ from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
 MANY = 256
-"""Number of events above which folding them is slow: each new object copies the index of all objects."""
+"""Number of events above which folding them is slow: an event of an object copies the table of all objects."""
 
 MANY_PLACES = 4096
 """Number of blocks of one message above which folding a single event is slow: each block that belongs to an object is
@@ -72,10 +72,9 @@ class Loaded:
     def load(self, recorded: Sequence[Recorded[Event]]) -> None:
         """Load all recorded events. Raises LogFailed if they are inconsistent."""
         for each in recorded:
-            event = each.envelope.event
-            self.state = evolve(self.state, loading.without_body(event))
-            self._learn(event)
-        self.state = loading.with_bodies(self.state, str(self.identity.stream), recorded)
+            self._learn(each.envelope.event)
+        folded = loading.fold(recorded, self.state)
+        self.state = loading.with_bodies(folded, str(self.identity.stream), recorded)
 
     def apart(self) -> "Loaded":
         """A copy of the session in which to try a message. Changes to it leave this one unchanged."""
@@ -92,8 +91,7 @@ class Loaded:
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(events, self._foreseen, strict=False)))
         states = [kept for kept in self._foreseen_states if kept[0] <= shared]
         count, state = states[-1]
-        for event in events[count:]:
-            state = evolve(state, event)
+        state = evolve_all(state, events[count:])
         self._foreseen, self._foreseen_states = tuple(events), [*states, (len(events), state)]
         return state
 

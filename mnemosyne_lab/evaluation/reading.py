@@ -333,7 +333,7 @@ class _Made:
             for link in links:
                 if link.relation in _USES:
                     self._uses.setdefault(link.target, []).append(Use(turn, draft.last_turn))
-            self._known = self._known.after(_memory_object(identity, draft, links))
+            self._known = self._known.after_all([_memory_object(identity, draft, links)])
         return ids
 
     def _supersede(self, each: Superseded, ids: Sequence[str], turn: int) -> None:

@@ -98,7 +98,7 @@ def in_pieces(messages: Sequence[SeenMessage], cuts: Iterable[int]) -> tuple[lis
         first = len(objects)
         for number, draft in enumerate(found.drafts):
             objects.append(object_of(draft, number, first))
-            known = known.after(objects[-1])
+            known = known.after_all(objects[-1:])
         for each in found.supersessions:
             target = name_of(each.target, first)
             superseded.append((target, None if each.by is None else name_of(each.by, first), each.how))

@@ -142,11 +142,7 @@ def folded(recorded: Sequence[Recorded[Event]]) -> Session:
 
 def loaded(recorded: Sequence[Recorded[Event]]) -> Session:
     """The same state, as loaded by a server that reads a session for the first time."""
-    state = Session()
-    for each in recorded:
-        event = loading.without_body(each.envelope.event)
-        state = evolve(state, event)
-    return loading.with_bodies(state, "the session", recorded)
+    return loading.with_bodies(loading.fold(recorded), "the session", recorded)
 
 
 def _branch(state: Session, name: str, epochs: Iterable[EpochBegan]) -> Json:

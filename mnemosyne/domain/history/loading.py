@@ -13,7 +13,7 @@ from mnemosyne.domain.history.time_travel import History
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.address import BodyEvent
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.state import Branch, Session, evolve
+from mnemosyne.domain.session.state import Branch, Session, evolve_all
 from mnemosyne.domain.wire import recipe
 
 _NOTHING = recipe.encode(recipe.change_of(0, (), 0))
@@ -25,10 +25,7 @@ def without_body(event: Event) -> Event:
 
 def fold(events: Iterable[Recorded[Event]], session: Session | None = None) -> Session:
     """The state after events, without the bodies of its branches."""
-    session = session or Session()
-    for each in events:
-        session = evolve(session, without_body(each.envelope.event))
-    return session
+    return evolve_all(session or Session(), (without_body(each.envelope.event) for each in events))
 
 
 def with_bodies(session: Session, stream: str, recorded: Sequence[Recorded[Event]]) -> Session:

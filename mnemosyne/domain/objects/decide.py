@@ -10,6 +10,7 @@ memory. A caller that has to report the reason checks first (``lookup.living``, 
 """
 
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, assert_never
 
 import attrs
@@ -18,7 +19,7 @@ from mnemosyne.domain.objects import events as recorded
 from mnemosyne.domain.objects.aggregate import MemoryObject, Pinned
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import is_change, is_operators
-from mnemosyne.domain.objects.memory import Memory, evolve
+from mnemosyne.domain.objects.memory import Memory, add_all, evolve
 
 # Commands. Each has a time ``at`` (µs since 1970) and the id of its ``object``. ``branch`` names the branch concerned;
 # ``turn`` is the turn of the request about to be sent or of the reply. A command that is recorded unchanged has the
@@ -146,10 +147,19 @@ def decide(command: Command, memory: Memory) -> tuple[recorded.ObjectEvent, ...]
 def decide_all(commands: Iterable[Command], memory: Memory) -> tuple[tuple[recorded.ObjectEvent, ...], Memory]:
     """Decide commands in order, each on the memory after the previous ones. Return the events and the final memory."""
     events: list[recorded.ObjectEvent] = []
-    for command in commands:
-        for event in decide(command, memory):
-            events.append(event)
-            memory = evolve(memory, event)
+    for creates, some in groupby(commands, lambda command: isinstance(command, Create)):
+        if creates:
+            created: dict[str, recorded.ObjectCreated] = {}
+            for command in some:
+                if command.object not in memory.objects and command.object not in created:
+                    created[command.object] = recorded.ObjectCreated(**_fields(command))
+            events += created.values()
+            memory = add_all(memory, created.values())
+            continue
+        for command in some:
+            for event in decide(command, memory):
+                events.append(event)
+                memory = evolve(memory, event)
     return tuple(events), memory
 
 

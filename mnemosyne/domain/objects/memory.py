@@ -5,9 +5,10 @@ do its pins and releases there. A fork starts with the objects and fidelities of
 are equal.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
-from itertools import repeat
+from itertools import groupby, repeat
+from operator import attrgetter
 
 import attrs
 
@@ -156,7 +157,7 @@ _NOTHING = BranchView()
 def evolve(memory: Memory, event: ObjectEvent) -> Memory:
     """The memory after an event of an object."""
     if isinstance(event, ObjectCreated):
-        return _add_object(memory, event)
+        return add_all(memory, (event,))
     changed = aggregate.evolve(memory.objects[event.object], event)
     objects = {**memory.objects, event.object: changed}
     memory = attrs.evolve(memory, objects=objects)
@@ -208,24 +209,29 @@ def _see(shown: BranchView, event: _OfView | ObjectPinned | ObjectUnpinned) -> B
             return attrs.evolve(shown, known=shown.known.supersede(event.object))
 
 
-def _add_object(memory: Memory, event: ObjectCreated) -> Memory:
-    made = aggregate.make_object(event)
-    objects = {**memory.objects, made.id: made}
-    used = _use_linked(made, objects)
-    objects.update(used)
-    shown = memory.view_of(event.branch)
-    if not shown.released.isdisjoint(used):
-        shown = attrs.evolve(shown, released=shown.released.difference(used))
-    if made.role is Role.WRITTEN:
-        return attrs.evolve(memory, objects=objects).with_view(
-            event.branch, attrs.evolve(shown, before=shown.before | {made.id})
+def add_all(memory: Memory, created: Iterable[ObjectCreated]) -> Memory:
+    """The memory after several objects were created. One step for all: each step copies the table of all objects."""
+    objects, branches, entities = {**memory.objects}, {**memory.branches}, set[str]()
+    for branch, events in groupby(created, attrgetter("branch")):
+        shown, used, all_made = branches.get(branch, _NOTHING), set[str](), list[MemoryObject]()
+        for made in map(aggregate.make_object, events):
+            objects[made.id] = made
+            linked = _use_linked(made, objects)
+            objects.update(linked)
+            used.update(linked)
+            all_made.append(made)
+        own = [each for each in all_made if each.role is not Role.WRITTEN]
+        entities.update(*(each.key_entities for each in own))
+        branches[branch] = attrs.evolve(
+            shown,
+            objects=(*shown.objects, *(each.id for each in own)),
+            known=shown.known.after_all(own),
+            before=shown.before.union(each.id for each in all_made if each.role is Role.WRITTEN),
+            released=shown.released.difference(used),
         )
-    shown = attrs.evolve(shown, objects=(*shown.objects, made.id), known=shown.known.after(made))
-    entities = memory.entities
-    if not entities.issuperset(made.key_entities):
-        entities = entities.union(made.key_entities)
-    memory = attrs.evolve(memory, objects=objects, entities=entities)
-    return memory.with_view(event.branch, shown)
+    if not memory.entities.issuperset(entities):
+        memory = attrs.evolve(memory, entities=memory.entities.union(entities))
+    return attrs.evolve(memory, objects=objects, branches=branches)
 
 
 def _use_linked(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:
@@ -254,7 +260,7 @@ def fork(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) ->
     inherited = [each for each in before.objects if _lies_within(memory, each, kept)]
     within_reach = before.before.union(inherited)
     left = [memory.objects[each] for each in before.objects if each not in within_reach]
-    known = reduce(SegmentationState.after, (memory.objects[each] for each in inherited), SegmentationState())
+    known = SegmentationState().after_all(memory.objects[each] for each in inherited)
     first_open = min([kept, before.known.open, *(place.message for each in left for place in each.places[:1])])
     return memory.with_view(
         branch,

@@ -1,5 +1,7 @@
 """The segmentation state of a branch: a fold of the objects that were made from it."""
 
+from collections.abc import Iterable
+
 import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
@@ -19,10 +21,14 @@ class SegmentationState:
     owned: frozenset[BlockPlace] = frozenset()
     index: ObjectPaths = attrs.field(factory=ObjectPaths)
 
-    def after(self, made: MemoryObject) -> "SegmentationState":
-        children = [link.target for link in made.links if link.relation is LinkRelation.PARENT_OF]
-        owned = self.owned.union(place for place in made.places if place.message >= self.open)
-        return attrs.evolve(self, owned=owned, index=self.index.after(made.id, made, children))
+    def after_all(self, made: Iterable[MemoryObject]) -> "SegmentationState":
+        """The state after several objects were created, in this order."""
+        index, owned = self.index, set[BlockPlace]()
+        for each in made:
+            children = [link.target for link in each.links if link.relation is LinkRelation.PARENT_OF]
+            owned.update(place for place in each.places if place.message >= self.open)
+            index = index.after(each.id, each, children)
+        return attrs.evolve(self, owned=self.owned | owned, index=index)
 
     def supersede(self, object_id: str) -> "SegmentationState":
         """The state after an object was superseded."""

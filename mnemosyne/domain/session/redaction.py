@@ -4,7 +4,6 @@ Numbers, times, hashes, ids and links stay, so that a log of redacted events can
 """
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import assert_never
 
 import attrs
@@ -14,7 +13,7 @@ from mnemosyne.domain.ports import UnreadableEvent
 from mnemosyne.domain.session import events, input_events, round_events
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.retired import BroughtJudged, GoalChanged, MemoryBrought
-from mnemosyne.domain.session.state import Session, evolve
+from mnemosyne.domain.session.state import Session, evolve_all
 
 
 def redact(event: events.Event) -> events.Event:
@@ -79,7 +78,7 @@ def lose(event: events.Event | UnreadableEvent, at: int) -> events.Event:
 def is_whole(events: Sequence[events.Event]) -> bool:
     """Whether the events of a session fold to a state from which it can continue."""
     try:
-        reduce(evolve, events, Session())
+        evolve_all(Session(), events)
     except Exception:  # a tampered event may fit its class and still refer to something that does not exist
         return False
     return True

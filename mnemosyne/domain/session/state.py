@@ -1,9 +1,9 @@
 """The state of a session for later decisions, and the fold of each event into it."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial, reduce
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import assert_never, get_args
 
 import attrs
@@ -272,7 +272,18 @@ class Session:
 
 def evolve_all(session: Session, events: Iterable[Event]) -> Session:
     """The session after several events, in order."""
-    return reduce(evolve, events, session)
+    for are_new, some in groupby(events, lambda event: isinstance(event, ObjectCreated)):
+        run = [*some]
+        session = _add_objects(session, run) if are_new else reduce(evolve, run, session)
+    return session
+
+
+def _add_objects(session: Session, created: Sequence[ObjectCreated]) -> Session:
+    """The session after several objects were created. Where something is evicted, each may be a repeated read."""
+    if any(session.memory.view_of(event.branch).fidelity for event in created):
+        return reduce(evolve, created, session)
+    added = memory.add_all(session.memory, created)
+    return reduce(_judge_goal, created, attrs.evolve(session, version=session.version + len(created), memory=added))
 
 
 REMEMBERED: tuple[type[Event], ...] = (*get_args(ObjectEvent), BranchOpened, SessionForgotten)

@@ -42,6 +42,24 @@ def test_folding_is_total_and_an_event_changes_only_its_own_object(events: list[
     assert found.view_of("main").objects == ("a", "b")
 
 
+@given(st.lists(st.sampled_from(["main", "fork-1"]), max_size=6), st.data())
+def test_objects_created_in_one_step_are_those_created_one_by_one(branches: list[str], data: st.DataObject) -> None:
+    before = reduce(memory.evolve, data.draw(histories), TWO)
+    names = ["a", "b", *(f"new-{number}" for number in range(len(branches)))]
+    created = [
+        made(
+            names[number + 2],
+            data.draw(st.integers(0, 9)),
+            branch=branch,
+            role=data.draw(st.sampled_from([Role.TRANSCRIPT, Role.WRITTEN])),
+            key_entities=(data.draw(st.sampled_from("xyz")),),
+            links=(Link(LinkRelation.REFERENCES, data.draw(st.sampled_from(names))),),
+        )
+        for number, branch in enumerate(branches)
+    ]
+    assert memory.add_all(before, created) == reduce(memory.evolve, created, before)
+
+
 @given(histories)
 def test_branch_shows_an_object_at_the_fidelity_of_its_last_step(events: list[ObjectEvent]) -> None:
     found = reduce(memory.evolve, events, TWO)

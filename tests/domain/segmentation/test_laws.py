@@ -119,7 +119,7 @@ def test_the_segmentation_state_stays_small() -> None:
     objects, _ = in_pieces(messages, ())
     known = SegmentationState()
     for made in objects:
-        known = known.after(made)
+        known = known.after_all([made])
     index = known.settle_before(len(messages)).index
     assert len(index.latest) <= 512
     assert len(index.showing) <= 512

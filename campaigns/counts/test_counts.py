@@ -20,22 +20,22 @@ from tests.http.managing import Client, look, look_for, text, think
 
 EXPECTED = """
                    statements transactions appends events rows event_bytes content_bytes hops parses parsed copies
-observe: plain              4            4       4      5    7        3011           833    4     22   2784      4
-observe: tool               4            4       4      5    8        3262         23223    4     22  69939      4
-manage: plain               5            5       4      7   10        4090          1108    5     47   5211      5
-manage: tool                5            5       4      7   11        4398         23599    5     47 161903      5
-manage: hidden              7            7       6      9   16        5632          3436    7     74  98491      7
-manage: epoch               6            6       4     10   15        5101          9014    7    130 225797      4
-observe: turn 103           4            4       4      4    6        2272           708    4     17  80321      4
-observe: turn 203           4            4       4      4    6        2272           708    4     17  80322      4
-observe: turn 2003          4            4       4      4    6        2289           709    4     17  80325      1
-manage: turn 103            5            5       4      6    9        3359           947    5     49 239130      4
-manage: turn 2003           5            5       4      6    9        3247           947    5     49 239145      1
+observe: plain              3            3       4      5    7        3011           833    3     22   2784      4
+observe: tool               3            3       4      5    8        3262         23223    3     22  69939      4
+manage: plain               4            4       4      7   10        4090          1108    4     47   5211      5
+manage: tool                4            4       4      7   11        4398         23599    4     47 161903      5
+manage: hidden              6            6       6      9   16        5632          3436    6     74  98491      7
+manage: epoch               5            5       4     10   15        5101          9014    6    130 225797      4
+observe: turn 103           3            3       4      4    6        2272           708    3     17  80321      4
+observe: turn 203           3            3       4      4    6        2272           708    3     17  80322      4
+observe: turn 2003          3            3       4      4    6        2289           709    3     17  80325      1
+manage: turn 103            4            4       4      6    9        3359           947    4     49 239130      4
+manage: turn 2003           4            4       4      6    9        3247           947    4     49 239145      1
 """
 """``doors.Counts`` explains the columns. The conversation has 80 KB. A tool turn has a result of 20 KB, a hidden round
 searches memory, and an epoch rewrites the upstream history. Turns 103 to 2003 belong to a long session; the turn before
-each has 80 KB, whose deferred work counts here. Provider and client are slow, so objects and account are committed
-alone, with two statements more than for turns in quick succession. Three of the copies belong to the server library if
+each has 80 KB, whose deferred work counts here. Provider and client are slow, so objects are committed alone, with one
+statement more than for turns in quick succession. Three of the copies belong to the server library if
 the body arrives in one part; the body of the longest session arrives in several.
 """
 

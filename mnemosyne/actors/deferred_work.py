@@ -103,6 +103,19 @@ class DeferredWork:
         self.is_behind = is_left  # not before: a message may end this
         return changed
 
+    async def account_at_once(self, append: Append) -> None:
+        """Account for attempts whose end was just queued, in its transaction, if that takes about a millisecond."""
+        for address, exchange in self._list_ended():
+            if self._is_quick(address, exchange):
+                await self._try_once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
+
+    def _is_quick(self, address: Address, exchange: OpenAttempt) -> bool:
+        """Whether an account needs neither the log nor a body that is laid out from its beginning."""
+        branch = self._state.branches[address.branch]
+        is_kept = all(each.version in self._reads for each in (exchange.request, *exchange.rounds))
+        laid_out = all(self._layouts.get((branch.name, sent)) for sent in {False, bool(exchange.rounds)})
+        return is_kept and laid_out and not rules_of(self._tariff_of(branch, exchange.model)).partial
+
     def _drop_unneeded_reads(self) -> None:
         """Drop the readings that no account needs any more: each is as long as its conversation."""
         exchanges = (each for branch in self._state.branches.values() for each in branch.exchanges.items())

@@ -8,6 +8,7 @@ actor is discarded and the next one reads the log again.
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import assert_never
 
 import attrs
@@ -629,6 +630,7 @@ class SessionActor:
         if last.turn is not None:
             self.rounds.hold(message.address, last.turn)
         self.rounds.over(message.address)
+        await self._deferred.account_at_once(partial(self._append_deferred, may_wait=False))
         return ticket
 
     async def _record_help(self, done: HelperDone) -> Ticket | None:
@@ -669,10 +671,12 @@ class SessionActor:
 
     # Appending
 
-    async def _append_deferred(self, events: Sequence[Event], command: str, contents: Contents) -> None:
+    async def _append_deferred(
+        self, events: Sequence[Event], command: str, contents: Contents, *, may_wait: bool = True
+    ) -> None:
         # A message that arrives ends only the wait for a thread.
         with trio.CancelScope(shield=not self._scope.cancel_called):
-            await self._append_all(((tuple(events), command),), self._correlation, contents, may_wait=True)
+            await self._append_all(((tuple(events), command),), self._correlation, contents, may_wait=may_wait)
 
     async def _append(
         self, events: tuple[Event, ...], command: str, correlation_id: str, contents: Contents = ()

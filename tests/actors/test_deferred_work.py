@@ -16,12 +16,13 @@ from mnemosyne.actors.deferred_work import _of_last_round
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.threads import run_in_thread
+from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.objects.events import TurnAssessed
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.address import Address
-from mnemosyne.domain.session.events import Event, TurnInterrupted
+from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger import Sent
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
@@ -30,7 +31,7 @@ from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.reply import Reply
 from mnemosyne.errors import ContentMissing, LogUnavailable
 from mnemosyne_lab.provider.cache import PromptCache
-from tests.actors.support import CODEC, StoppableLog, Teller, events_of, interrupt, open_actor, open_process, reply
+from tests.actors.support import CODEC, OK, StoppableLog, Teller, events_of, interrupt, open_actor, open_process, reply
 from tests.domain import recorded
 from tests.http.managing import Client, Json, look, model_says, open_stage, recall, text
 from tests.plain.log import PlainLog
@@ -207,6 +208,30 @@ async def test_deferred_work_runs_before_a_message_that_awaits_no_record(log: St
         await wait_all_tasks_blocked()
         assert (len(actor.state.branches), assessed(actor)) == (2, 1)
         log.flowing.set()
+
+
+class WatchedLog(StoppableLog):
+    """A log that keeps the names of the events in each transaction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transactions: list[set[str]] = []
+
+    async def commit(self, batch: Sequence[EncodedAppend]) -> Committed:
+        self.transactions.append({event.topic for append in batch for event in append.events})
+        return await super().commit(batch)
+
+
+async def test_account_of_a_continued_conversation_is_committed_with_the_end_of_its_turn() -> None:
+    log = WatchedLog()
+    async with open_process(log) as process:
+        for texts in (["one"], ["one", "ok", "two"], ["one", "ok", "two", "ok", "three"]):
+            turn = process.open(*texts)
+            await turn.note_begun()
+            await turn.note_finished(OK, attrs.evolve(reply("ok"), usage=USAGE))
+            await wait_all_tasks_blocked()
+        ended, account = (CODEC.names_of((each,))[0] for each in (TurnFinished, TurnAccounted))
+        assert [account in names for names in log.transactions if ended in names] == [False, True, True]
 
 
 # Managed branches, against the strict stand-in, which bills by the same rules

@@ -10,6 +10,7 @@ memory. A caller that has to report the reason checks first (``lookup.living``, 
 """
 
 from collections.abc import Iterable
+from functools import reduce
 from itertools import groupby
 from typing import Any, assert_never
 
@@ -151,15 +152,15 @@ def decide_all(commands: Iterable[Command], memory: Memory) -> tuple[tuple[recor
         if creates:
             created: dict[str, recorded.ObjectCreated] = {}
             for command in some:
-                if command.object not in memory.objects and command.object not in created:
-                    created[command.object] = recorded.ObjectCreated(**_fields(command))
+                if command.object not in memory.objects:
+                    created.setdefault(command.object, recorded.ObjectCreated(**_fields(command)))
             events += created.values()
             memory = add_all(memory, created.values())
-            continue
-        for command in some:
-            for event in decide(command, memory):
-                events.append(event)
-                memory = evolve(memory, event)
+        else:
+            for command in some:
+                decided = decide(command, memory)
+                events += decided
+                memory = reduce(evolve, decided, memory)
     return tuple(events), memory
 
 

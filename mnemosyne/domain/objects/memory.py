@@ -213,12 +213,10 @@ def add_all(memory: Memory, created: Iterable[ObjectCreated]) -> Memory:
     """The memory after several objects were created. One step for all: each step copies the table of all objects."""
     objects, branches, entities = {**memory.objects}, {**memory.branches}, set[str]()
     for branch, events in groupby(created, attrgetter("branch")):
-        shown, used, all_made = branches.get(branch, _NOTHING), set[str](), list[MemoryObject]()
+        shown, all_made, used = branches.get(branch, _NOTHING), list[MemoryObject](), set[str]()
         for made in map(aggregate.make_object, events):
             objects[made.id] = made
-            linked = _use_linked(made, objects)
-            objects.update(linked)
-            used.update(linked)
+            used.update(_use_linked(made, objects))
             all_made.append(made)
         own = [each for each in all_made if each.role is not Role.WRITTEN]
         entities.update(*(each.key_entities for each in own))
@@ -229,24 +227,22 @@ def add_all(memory: Memory, created: Iterable[ObjectCreated]) -> Memory:
             before=shown.before.union(each.id for each in all_made if each.role is Role.WRITTEN),
             released=shown.released.difference(used),
         )
-    if not memory.entities.issuperset(entities):
-        memory = attrs.evolve(memory, entities=memory.entities.union(entities))
-    return attrs.evolve(memory, objects=objects, branches=branches)
+    known = memory.entities if memory.entities.issuperset(entities) else memory.entities.union(entities)
+    return attrs.evolve(memory, objects=objects, branches=branches, entities=known)
 
 
-def _use_linked(made: MemoryObject, objects: Mapping[str, MemoryObject]) -> dict[str, MemoryObject]:
-    """The objects to which a new one links, with that use recorded: they are still needed.
+def _use_linked(made: MemoryObject, objects: dict[str, MemoryObject]) -> list[str]:
+    """Record the use of the objects to which a new one links, since they are still needed; return their ids.
 
     All other events change only their own object. But the log records a use only as a link of the created object, so
     even if uses became events of their own, stored logs would still have to be folded like this.
     """
-    used: dict[str, MemoryObject] = {}
     # A phase or an episode only groups its parts, which is no use of them.
-    for link in () if KINDS[made.kind].is_conversation else made.links:
-        if link.target in objects:
-            used_object = used.get(link.target, objects[link.target])
-            used[link.target] = aggregate.access(used_object, made.last_turn)
-    return used
+    links = () if KINDS[made.kind].is_conversation else made.links
+    linked = [link.target for link in links if link.target in objects]
+    for each in linked:
+        objects[each] = aggregate.access(objects[each], made.last_turn)
+    return linked
 
 
 def fork(memory: Memory, branch: str, parent: str, kept: int, forked_at: int) -> Memory:

@@ -273,8 +273,7 @@ class Session:
 def evolve_all(session: Session, events: Iterable[Event]) -> Session:
     """The session after several events, in order."""
     for are_new, some in groupby(events, lambda event: isinstance(event, ObjectCreated)):
-        run = [*some]
-        session = _add_objects(session, run) if are_new else reduce(evolve, run, session)
+        session = _add_objects(session, [*some]) if are_new else reduce(evolve, some, session)  # noqa: B031
     return session
 
 

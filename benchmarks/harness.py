@@ -238,7 +238,10 @@ def serve_process(command: Sequence[str], own: Path) -> Iterator[tuple[Address, 
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=_environment(os.environ)) as process,
     ):
         try:
-            yield _address(process, own / "stderr"), process.pid
+            address = _address(process, own / "stderr")
+            if "serve" in command:
+                _wait_for_log(process, own / "stderr")
+            yield address, process.pid
         finally:
             process.terminate()
             try:
@@ -255,6 +258,15 @@ def _address(process: "subprocess.Popen[bytes]", stderr: Path) -> Address:
     if found is None:
         raise RuntimeError(f"{process.args!r} did not start: {line}{stderr.read_text()}")
     return Address(found[1], int(found[2]))
+
+
+def _wait_for_log(process: "subprocess.Popen[bytes]", stderr: Path) -> None:
+    """Wait until a server has opened its log: it plans all turns of a conversation that it could not look up."""
+    end = time.monotonic() + START_SECONDS
+    while "the log is open" not in stderr.read_text():
+        if process.poll() is not None or time.monotonic() > end:
+            raise RuntimeError(f"{process.args!r} has not opened its log: {stderr.read_text()}")
+        time.sleep(0.1)
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:

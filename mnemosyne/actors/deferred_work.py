@@ -111,10 +111,10 @@ class DeferredWork:
 
     def _is_quick(self, address: Address, exchange: OpenAttempt) -> bool:
         """Whether an account needs neither the log nor a body that is laid out from its beginning."""
-        branch = self._state.branches[address.branch]
+        tariff = self._tariff_of(self._state.branches[address.branch], exchange.model)
         is_kept = all(each.version in self._reads for each in (exchange.request, *exchange.rounds))
-        laid_out = all(self._layouts.get((branch.name, sent)) for sent in {False, bool(exchange.rounds)})
-        return is_kept and laid_out and not rules_of(self._tariff_of(branch, exchange.model)).partial
+        laid_out = all(self._layouts.get((address.branch, sent)) for sent in {False, bool(exchange.rounds)})
+        return is_kept and laid_out and not rules_of(tariff).partial
 
     def _drop_unneeded_reads(self) -> None:
         """Drop the readings that no account needs any more: each is as long as its conversation."""

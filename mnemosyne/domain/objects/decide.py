@@ -158,8 +158,7 @@ def decide_all(commands: Iterable[Command], memory: Memory) -> tuple[tuple[recor
             memory = add_all(memory, created.values())
         else:
             for command in some:
-                decided = decide(command, memory)
-                events += decided
+                events += (decided := decide(command, memory))
                 memory = reduce(evolve, decided, memory)
     return tuple(events), memory
 

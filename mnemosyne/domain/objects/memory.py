@@ -237,9 +237,8 @@ def _use_linked(made: MemoryObject, objects: dict[str, MemoryObject]) -> list[st
     All other events change only their own object. But the log records a use only as a link of the created object, so
     even if uses became events of their own, stored logs would still have to be folded like this.
     """
-    # A phase or an episode only groups its parts, which is no use of them.
-    links = () if KINDS[made.kind].is_conversation else made.links
-    linked = [link.target for link in links if link.target in objects]
+    grouped = KINDS[made.kind].is_conversation  # a phase or an episode only groups its parts, which is no use
+    linked = [link.target for link in made.links if not grouped and link.target in objects]
     for each in linked:
         objects[each] = aggregate.access(objects[each], made.last_turn)
     return linked

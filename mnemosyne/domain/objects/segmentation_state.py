@@ -25,9 +25,9 @@ class SegmentationState:
         """The state after several objects were created, in this order."""
         index, owned = self.index, set[BlockPlace]()
         for each in made:
-            children = [link.target for link in each.links if link.relation is LinkRelation.PARENT_OF]
             owned.update(place for place in each.places if place.message >= self.open)
-            index = index.after(each.id, each, children)
+            parts = [link.target for link in each.links if link.relation is LinkRelation.PARENT_OF]
+            index = index.after(each.id, each, parts)
         return attrs.evolve(self, owned=self.owned | owned, index=index)
 
     def supersede(self, object_id: str) -> "SegmentationState":

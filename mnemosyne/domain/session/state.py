@@ -1,7 +1,7 @@
 """The state of a session for later decisions, and the fold of each event into it."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial, reduce
 from itertools import groupby, takewhile
 from typing import assert_never, get_args
@@ -273,16 +273,17 @@ class Session:
 def evolve_all(session: Session, events: Iterable[Event]) -> Session:
     """The session after several events, in order."""
     for are_new, some in groupby(events, lambda event: isinstance(event, ObjectCreated)):
-        session = _add_objects(session, [*some]) if are_new else reduce(evolve, some, session)  # noqa: B031
+        session = _add_objects(session, some) if are_new else reduce(evolve, some, session)  # noqa: B031
     return session
 
 
-def _add_objects(session: Session, created: Sequence[ObjectCreated]) -> Session:
+def _add_objects(session: Session, events: Iterable[Event]) -> Session:
     """The session after several objects were created. Where something is evicted, each may be a repeated read."""
+    created = [event for event in events if isinstance(event, ObjectCreated)]
     if any(session.memory.view_of(event.branch).fidelity for event in created):
         return reduce(evolve, created, session)
-    added = memory.add_all(session.memory, created)
-    return reduce(_judge_goal, created, attrs.evolve(session, version=session.version + len(created), memory=added))
+    now = attrs.evolve(session, version=session.version + len(created), memory=memory.add_all(session.memory, created))
+    return reduce(_judge_goal, created, now)
 
 
 REMEMBERED: tuple[type[Event], ...] = (*get_args(ObjectEvent), BranchOpened, SessionForgotten)

@@ -23,6 +23,7 @@ from campaigns.scenarios.scene import in_memory
 from mnemosyne.domain.cost.tariffs import PaidIn
 from mnemosyne.domain.history.manifest import Manifest
 from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.session.ledger import is_compared
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.manifests import manifest_of
@@ -168,7 +169,8 @@ def _as_row(event: TurnAccounted) -> dict[str, Any]:
     """A row of ``saved_by_turn`` for a reply at standard terms."""
     sides = {f"{side}_{part}": n for side in SIDES for part, n in attrs.asdict(getattr(event, side)).items()}
     terms = dict.fromkeys(("service_tier", "inference_geo", "speed")) | {"web_searches": 0, "size": 0, "shadow_size": 0}
-    return {**attrs.asdict(event, recurse=False), **sides, **terms, "mode": event.mode.value, "turns": 1}
+    more = {"mode": event.mode.value, "turns": 1, "replies": 1, "compared": is_compared(event), "replied": event.model}
+    return {**attrs.asdict(event, recurse=False), **sides, **terms, **more}
 
 
 def _result_of(call: str) -> str:

@@ -19,22 +19,22 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_440, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_810, 5_400),
-    "projections": Budget("mnemosyne/projections", 2_180, 2_300),
-    "services": Budget("mnemosyne/services", 9_930, 6_000),
+    "domain": Budget("mnemosyne/domain", 33_460, 29_000),
+    "actors": Budget("mnemosyne/actors", 7_795, 5_400),
+    "projections": Budget("mnemosyne/projections", 2_165, 2_300),
+    "services": Budget("mnemosyne/services", 9_990, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_180, 7_600),
     "http": Budget("mnemosyne/http", 7_625, 5_900),
     "app": Budget("mnemosyne/app", 6_095, 3_700),
     "cli": Budget("mnemosyne/cli", 7_040, 5_600),
-    "replay": Budget("mnemosyne/replay", 825, 700),
+    "replay": Budget("mnemosyne/replay", 830, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_055, 2_300),
-    "mnemosyne": Budget("mnemosyne", 87_155, 65_800),
+    "mnemosyne": Budget("mnemosyne", 87_215, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_815, 11_000),
-    "tests": Budget("tests", 79_205, 50_000),
+    "tests": Budget("tests", 79_455, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_810, 12_000),
-    "benchmarks": Budget("benchmarks", 8_500, 6_000),
+    "benchmarks": Budget("benchmarks", 8_505, 6_000),
 }
 
 

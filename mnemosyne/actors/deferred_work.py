@@ -16,7 +16,7 @@ from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.threads import LARGE, is_behind, run_in_thread
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import find_tariff_name, tariff_of
-from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
+from mnemosyne.domain.cost.prices import find_last_usage, reports_cache, tokens_of, window_of
 from mnemosyne.domain.cost.prompt_cache import rules_of, with_ends_only
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.cost.tariffs import Tariff
@@ -253,7 +253,7 @@ class DeferredWork:
             has_cache_counts = reports_cache(usage)
             sent = [Sent(at=exchange.request.at, layout=client, usage=tokens_of(usage), reports_cache=has_cache_counts)]
         elif rounds[-1].usage is None:
-            used = _of_last_round(window_of(usage), rounds[:-1], repeats=repeats)
+            used = find_last_usage(window_of(usage), [each.usage for each in rounds[:-1]], repeats=repeats)
             sent = [*rounds[:-1], attrs.evolve(rounds[-1], usage=used, reports_cache=reports_cache(usage))]
         else:
             sent = rounds
@@ -302,16 +302,3 @@ class DeferredWork:
                     if layout is not None:
                         held[version] = layout
         return [held.get(version) for version in versions]
-
-
-def _of_last_round(usage: Tokens | None, before: Sequence[Sent], *, repeats: bool = False) -> Tokens | None:
-    """The usage of an interrupted last round, given the usage of its turn. The turn's prompt is that of the last round;
-    its output is the sum over all rounds. None if the interruption came before the round's first count: the turn's
-    prompt is then that of the round before. ``repeats`` as in ``account``.
-    """
-    if usage is None:
-        return None
-    output = usage.output - sum(each.usage.output for each in before if each.usage is not None)
-    used = attrs.evolve(usage, output=max(0, output))
-    last = before[-1].usage if before else None
-    return None if not repeats and last is not None and used == attrs.evolve(last, output=0) else used

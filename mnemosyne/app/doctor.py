@@ -537,17 +537,17 @@ def _try_helper(config: Config, circumstances: Circumstances) -> str:
 def _helper_budget(config: Config) -> str:
     """The rest of today's budget for helpers, in words."""
     from mnemosyne.app.settings import helper_limits
+    from mnemosyne.projections.daily_spending import ON_DAY
 
     day = time.time_ns() // 1_000 // DAY
     limits = helper_limits(config)
     share = f"{percent_text(limits.share)} of the cost of today's turns, at most {dollars_text(limits.a_day)}"
 
     def read(connection: "Connection") -> DaySpending:
-        if connection.execute("select to_regclass('mnemosyne.budget_spent')").fetchone() == (None,):
+        tables = "select to_regclass('mnemosyne.budget_spent'), to_regclass('mnemosyne.usage_prices')"
+        if None in (connection.execute(tables).fetchone() or ()):
             return DaySpending(day)
-        sums = "select coalesce(sum(turns), 0), coalesce(sum(helpers), 0) from mnemosyne.budget_spent where day = %s"
-        (row,) = connection.execute(sums, (day,)).fetchall()
-        return DaySpending(day, turns=int(row[0]), helpers=int(row[1]))
+        return DaySpending(day, *connection.execute(ON_DAY.sql.encode(), {"day": day}).fetchall()[0])
 
     spent = DaySpending(day)
     if not _lacks_database(config):

@@ -48,7 +48,7 @@ class OpenReadModels:
         """
         of_others, tenant = Question("timeline", "of_others"), {"tenant": self.config.tenant}
         queries = [(find(question.projection), question) for question in (of_others, *questions)]
-        projections = list({projection.name: projection for projection, _ in queries}.values())
+        projections = list({each.name: each for asked, _ in queries for each in (asked, *asked.others)}.values())
         await self.refresh(projections)
         foreign, *answers = await self.store.select(
             projections,

@@ -278,7 +278,7 @@ def balance_as_json(balance: Balance) -> dict[str, Any]:
     return {
         **members(balance, "turns deviates", managed_turns="managed", assumed_turns="assumed", far_turns="far"),
         "unpriced_models": sorted(balance.unknown),
-        **members(balance, unpriced_turns="unpriced", simulated_compactions="compacted"),
+        **members(balance, unpriced_replies="unpriced", simulated_compactions="compacted"),
         **members(balance, tokens_sent="actual.prompt", tokens_unmanaged="shadow.prompt"),
         "billed": round(balance.billed),
         "billed_unmanaged": round(balance.unmanaged),

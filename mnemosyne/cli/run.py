@@ -434,7 +434,7 @@ def render_recorded(found: "Savings", mode: str, break_even: int | None = None) 
         parts.append(dollars_text(total.nanodollars))
     if total.unpriced:
         names = ", ".join(map(printable, sorted(total.unknown)))
-        parts.append(f"{plural(total.unpriced, 'turn')} without a known price ({names})")
+        parts.append(f"{plural(total.unpriced, 'reply')} without a known price ({names})")
     if total.is_priced and total.managed:
         saved = total.nanodollars_saved
         if saved > 0:

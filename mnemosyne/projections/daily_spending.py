@@ -1,25 +1,19 @@
-"""Daily spending, by turns at list prices and by the helper models as recorded; and the helpers' work.
-
-Unlike in the read model of usage, prices are taken at the time when an event was applied: the helpers' budget needs
-a sum before each request and must not price the day's turns each time.
+"""Daily spending of the helper models as recorded, and their work. The cost of a day's turns is that of its billed
+replies, at the prices of the time of recording.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from mnemosyne.domain.cost.catalogue import cost
-from mnemosyne.domain.cost.prices import terms_of, tokens_of, window_of
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.budget import DAY
-from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.input_events import HelperAsked, HelperWorked
 from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type, row_of, text
 
 SPENT = Table(
     "spent",
     key={"day": Type.INTEGER, "stream": Type.UUID, "version": Type.INTEGER},  # days since 1970, in UTC
-    columns={"at": Type.INTEGER, "turns": Type.INTEGER, "helpers": Type.INTEGER},  # nanodollars
+    columns={"at": Type.INTEGER, "helpers": Type.INTEGER},  # nanodollars
 )
 
 WORK = Table(
@@ -46,22 +40,17 @@ CACHE = Table(
 
 
 def changes(recorded: Recorded[object]) -> Sequence[Merge]:
-    """Return the rows of an event with a cost, or of a helper's work."""
+    """Return the rows of a helper's cost and work."""
     event = recorded.envelope.event
     match event:
-        case TurnFinished():
-            used, window = tokens_of(event.usage), window_of(event.usage)
-            terms = terms_of(event.usage)
-            amount = cost(used, event.model, prompt=window.prompt, terms=terms) if used and window else None
-            return _merge_spent(recorded, event.at, {"turns": amount})
         case ObjectSummarized():
-            return _merge_spent(recorded, event.at, {"helpers": event.nanodollars})
+            return _merge_spent(recorded, event)
         case HelperAsked():
             work = _merge_work(recorded, event, "answer", None if event.sentences else event.why, cached=False)
-            return (*_merge_spent(recorded, event.at, {"helpers": event.nanodollars}), work)
+            return (*_merge_spent(recorded, event), work)
         case HelperWorked():
             work = _merge_work(recorded, event, event.task, "; ".join(event.rejected) or None, cached=event.cached)
-            spent = _merge_spent(recorded, event.at, {"helpers": event.nanodollars})
+            spent = _merge_spent(recorded, event)
             if event.rejected:
                 return (*spent, work)
             source: Row = {"stream": recorded.stream, "version": recorded.version}
@@ -79,19 +68,21 @@ def _merge_work(
     return Merge("work", (recorded.stream, recorded.version), columns)
 
 
-def _merge_spent(recorded: Recorded[object], at: int, columns: dict[str, Any]) -> Sequence[Merge]:
-    if not any(columns.values()):
+def _merge_spent(recorded: Recorded[object], event: ObjectSummarized | HelperAsked | HelperWorked) -> Sequence[Merge]:
+    if not event.nanodollars:
         return ()
-    return (Merge("spent", (at // DAY, recorded.stream, recorded.version), {"at": at, **columns}),)
+    columns = {"at": event.at, "helpers": event.nanodollars}
+    return (Merge("spent", (event.at // DAY, recorded.stream, recorded.version), columns),)
 
 
 ON_DAY = Query(
     "on_day",
-    """select coalesce(sum(turns), 0)::bigint as turns, coalesce(sum(helpers), 0)::bigint as helpers
-from mnemosyne.budget_spent
-where day = %(day)s
-group by day""",
+    f"""select
+    (select coalesce(sum(nanodollars), 0)::bigint from mnemosyne.priced_replies()
+        where at >= %(day)s::bigint * {DAY} and at < (%(day)s::bigint + 1) * {DAY}) as turns,
+    (select coalesce(sum(helpers), 0)::bigint from mnemosyne.budget_spent where day = %(day)s) as helpers""",
 )
+"""Of the read model of usage, too."""
 
 CACHED = Query(
     "cached",
@@ -141,7 +132,7 @@ HELPERS_OF = Query(
 
 BUDGET = Projection(
     name="budget",
-    version=6,
+    version=7,
     tables=(SPENT, WORK, CACHE),
     changes=changes,
     queries=(ON_DAY, HELPER_WORK, LATEST_WORK, CACHED, HELPERS, HELPERS_BILLED, HELPERS_OF),

@@ -121,7 +121,7 @@ class Query:
 @attrs.frozen(slots=False)
 class Projection:
     """A read model. Increase ``version`` with every change of the tables or of the results of ``changes``, so that it
-    is rebuilt everywhere.
+    is rebuilt everywhere. Its queries may also read the tables of ``others``.
     """
 
     name: str
@@ -129,6 +129,7 @@ class Projection:
     tables: Sequence[Table]
     changes: Callable[[Recorded[object]], Sequence[Merge]]
     queries: Sequence[Query] = ()
+    others: Sequence["Projection"] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Table]:

@@ -7,16 +7,17 @@ Token counts are stored; ``services/savings.py`` converts them to money at each 
 from collections.abc import Sequence
 from typing import cast
 
-from mnemosyne.domain.cost.tokens import CREDIBLE
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.ledger import is_compared, is_far
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
-from mnemosyne.projections.projection import Merge, Projection, Query, Row, Table, Type, row_of, text
-from mnemosyne.projections.usage import TERMS, fold_terms, size_class
+from mnemosyne.projections.projection import PROMPT_TOKENS, TOKENS, Merge, Projection, Query, Row, Table, Type, row_of
+from mnemosyne.projections.usage import USAGE, size_class
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")
+_FLAGS = ("assumed", "far", "compacted")
 
 TURNS = Table(
     "turns",
@@ -26,15 +27,15 @@ TURNS = Table(
         "began": Type.INTEGER,
         "mode": Type.TEXT,
         "model": Type.TEXT,
-        "replied": Type.TEXT,  # the model that replied
         "rounds": Type.INTEGER,
         "epoch": Type.INTEGER,
         "assumed": Type.BOOLEAN,
+        "far": Type.BOOLEAN,  # whether its counts are not credible
+        "compared": Type.BOOLEAN,  # with its shadow; another turn would have cost the same
         "compacted": Type.BOOLEAN,
         "deviates": Type.BOOLEAN,
         "estimated": Type.INTEGER,
         "counted": Type.INTEGER,
-        **TERMS,
         **{f"{side}_{part}": Type.INTEGER for side in _SIDES for part in _PARTS},
     },
 )
@@ -52,10 +53,6 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     match event:
         case TurnAccounted():
             return (Merge("turns", (stream, event.branch, event.turn, event.attempt), _turn(event, recorded.version)),)
-        case TurnFinished() | TurnInterrupted():
-            replied = event.model if isinstance(event, TurnFinished) else None
-            columns = {"replied": text(replied), **fold_terms(event.usage)}
-            return (Merge("turns", (stream, event.branch, event.turn, event.attempt), columns),)
         case EpochBegan():
             began = row_of(event, "turn", "reason", "price", "payback")
             return (Merge("epochs", (stream, event.branch, event.epoch), began),)
@@ -68,55 +65,43 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
 def _turn(event: TurnAccounted, version: int) -> Row:
     own = row_of(event, "began", "mode", "model", "rounds", "assumed", "compacted", "deviates", "estimated", "counted")
     sides = {f"{side}_{part}": getattr(getattr(event, side), part) for side in _SIDES for part in _PARTS}
-    return {"version": version, **own, **sides}
+    return {"version": version, "far": is_far(event), "compared": is_compared(event), **own, **sides}
 
 
-def _prompt(side: str) -> str:
-    return f"{side}_input + {side}_read + {side}_write_5m + {side}_write_1h"
+_PROMPT = "shadow_input + shadow_read + shadow_write_5m + shadow_write_1h"
+_SIMULATED = [f"{side}_{part}" for side in _SIDES[:2] for part in _PARTS]
+_OF_TURN = "filter (where coalesce(is_last, true))"
 
 
-_COLUMNS = [f"{side}_{part}" for side in _SIDES for part in _PARTS]
-_PROMPT = "coalesce(nullif(counted, 0), estimated)"
-_FAR = f"{_prompt('actual')} * {CREDIBLE} not between estimated * rounds and estimated * rounds * {CREDIBLE**2}"
-_TERMS = "replied, service_tier, inference_geo, speed"
-_SUMS = ",\n    ".join(f"sum({column})::bigint as {column}" for column in _COLUMNS)
+def _sum_turns(which: str, *by: str, since: str = "0", order: str = "min(began)") -> str:
+    """The sums of turns with their billed replies, alike in price; what belongs to a turn is counted with its last
+    reply, or without one. ``which`` is about streams.
+    """
+    keys = ", ".join(("stream", *by, "mode, model, compared, replied, service_tier, inference_geo, speed"))
+    sums = [f"coalesce(sum({name}), 0)::bigint as actual_{part}" for name, part in zip(TOKENS, _PARTS, strict=True)]
+    sums += [f"coalesce(sum({name}) {_OF_TURN}, 0)::bigint as {name}" for name in _SIMULATED]
+    sums += [f"count(*) filter (where {name} and coalesce(is_last, true)) as {name}" for name in _FLAGS]
+    return f"""select {keys}, coalesce(size, 0) as size, {size_class(_PROMPT)} as shadow_size,
+    count(*) {_OF_TURN} as turns, count(is_last) as replies,
+    coalesce(sum(web_searches), 0)::bigint as web_searches, bool_or(deviates) as deviates,
+    {", ".join(sums)}
+from mnemosyne.savings_turns left join (
+    select stream, branch, turn, attempt, model as replied, service_tier, inference_geo, speed, web_searches,
+        {", ".join(TOKENS)}, {size_class(PROMPT_TOKENS)} as size,
+        row_number() over (partition by stream, branch, turn, attempt order by round desc) = 1 as is_last
+    from mnemosyne.billed_replies() where {which}
+) r using (stream, branch, turn, attempt)
+where {which} and began >= {since}
+group by {keys}, size, shadow_size
+order by {order}, {keys}, size, shadow_size"""
 
 
-def _sum_turns(which: str) -> str:
-    return f"""select stream, mode, model, {size_class(_PROMPT)} as size,
-    {size_class(_prompt("shadow"))} as shadow_size, {_TERMS}, count(*) as turns,
-    coalesce(sum(web_searches), 0)::bigint as web_searches,
-    count(*) filter (where assumed) as assumed, count(*) filter (where {_FAR}) as far,
-    count(*) filter (where compacted) as compacted,
-    bool_or(deviates) as deviates,
-    {_SUMS}
-from mnemosyne.savings_turns
-where {which}
-group by 1, 2, 3, 4, 5, 6, 7, 8, 9
-order by min(began), 1, 2, 3, 4, 5, 6, 7, 8, 9"""
+_SHOWN = "(%(streams)s::uuid[] is null or stream = any(%(streams)s))"
+SAVED = Query("saved", _sum_turns(_SHOWN, since="%(since)s"))
 
-
-SAVED = Query(
-    "saved",
-    _sum_turns("began >= %(since)s"),
-)
-
-SAVED_OF = Query(
-    "saved_of",
-    _sum_turns("stream = any(%(streams)s) and began is not null"),
-)
-
-SAVED_BY_TURN = Query(
-    "saved_by_turn",
-    f"""select branch, turn, attempt, version, began, epoch, rounds, estimated, counted, mode, model,
-    {size_class(_PROMPT)} as size, {size_class(_prompt("shadow"))} as shadow_size,
-    {_TERMS}, coalesce(web_searches, 0) as web_searches,
-    1 as turns, assumed::int as assumed, ({_FAR})::int as far, compacted::int as compacted, deviates,
-    {", ".join(_COLUMNS)}
-from mnemosyne.savings_turns
-where stream = %(stream)s and began is not null
-order by version""",
-)
+_TURN = ("branch", "turn", "attempt", "version", "began", "epoch", "rounds", "estimated", "counted")
+SAVED_BY_TURN = Query("saved_by_turn", _sum_turns("stream = %(stream)s", *_TURN, order="version, turns"))
+"""The row of the last reply of a turn has its ``turns``; replies with another price are in rows before it."""
 
 EPOCHS_OF = Query(
     "epochs_of",
@@ -126,8 +111,9 @@ order by branch, epoch""",
 
 SAVINGS = Projection(
     name="savings",
-    version=5,
+    version=6,
     tables=(TURNS, EPOCHS),
     changes=changes,
-    queries=(SAVED, SAVED_OF, SAVED_BY_TURN, EPOCHS_OF),
+    queries=(SAVED, SAVED_BY_TURN, EPOCHS_OF),
+    others=(USAGE,),
 )

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
+from mnemosyne.domain.cost.catalogue import factor_of, price_of
 from mnemosyne.domain.cost.prices import LONG_PROMPTS, terms_of, tokens_of, window_of
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
@@ -37,6 +38,13 @@ TERMS = {
 }
 """The columns of ``prices.Terms``: the terms on which a price depends, apart from models and tokens."""
 
+LAST = ("last_input", "last_read", "last_write_5m", "last_write_1h")
+"""The columns of the last round's prompt, if an attempt has several (``prices.window_of``)."""
+
+_PRICE = ("input", "output", "read", "long_factor", "long_output", "long_from", "fast")
+PRICES = Table("prices", {"stream": Type.UUID, "model": Type.TEXT}, dict.fromkeys(_PRICE, Type.INTEGER))
+"""The prices (``prices.Price``) of the models that a session named, at the time of recording: what SQL multiplies."""
+
 TURNS = Table(
     "turns",
     key={
@@ -48,13 +56,15 @@ TURNS = Table(
     },
     columns={
         "in_rounds": Type.INTEGER,  # the last round of a managed attempt, whose rounds contain its usage
-        "summed": Type.BOOLEAN,  # whether an interrupted attempt reports the sum of its rounds' prompts, not the last
         "asked_model": Type.TEXT,
         "model": Type.TEXT,
         "began": Type.INTEGER,
         "at": Type.INTEGER,
         **TOKENS,
+        **dict.fromkeys(LAST, Type.INTEGER),
         **TERMS,
+        "factor": Type.INTEGER,  # on the list price, in thousandths
+        "fast": Type.BOOLEAN,
     },
 )
 
@@ -83,21 +93,17 @@ def changes(recorded: Recorded[object]) -> Sequence[Merge]:
     event = cast("Event", recorded.envelope.event)
     match event:
         case TurnBegan():
-            return (_merge(recorded.stream, event, {"asked_model": text(event.model), "began": event.at}),)
-        case TurnFinished():
-            columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
-            return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
-        case TurnInterrupted():
-            # ``iterations`` alone proves no sum: the provider may itemize the last round by itself.
-            used, last = tokens_of(event.usage), window_of(event.usage)
-            summed = used is not None and last is not None and used.prompt != last.prompt
-            columns = {"summed": summed, **_fold_usage(event.at, event.usage)}
-            return (_merge(recorded.stream, event, columns), *_limits(recorded.stream, event))
+            asked = _merge(recorded.stream, event, {"asked_model": text(event.model), "began": event.at})
+            return (asked, *_prices(recorded.stream, event.model))
+        case TurnFinished() | TurnInterrupted():
+            model = event.model if isinstance(event, TurnFinished) else None
+            ended = _merge(recorded.stream, event, {"model": text(model), **_fold_usage(event.at, event.usage)})
+            return (ended, *_prices(recorded.stream, model), *_limits(recorded.stream, event))
         case RoundBegan():
             return (_merge(recorded.stream, event, {"in_rounds": event.round}),)
         case RoundFinished():
             columns = {"model": text(event.model), **_fold_usage(event.at, event.usage)}
-            return (_merge(recorded.stream, event, columns, event.round),)
+            return (_merge(recorded.stream, event, columns, event.round), *_prices(recorded.stream, event.model))
         case _:
             return ()
 
@@ -111,6 +117,11 @@ def _merge(
     return Merge("turns", (stream, event.branch, event.turn, event.attempt, round_), columns)
 
 
+def _prices(stream: UUID, model: str | None) -> Iterator[Merge]:
+    if (price := price_of(model)) is not None:
+        yield Merge("prices", (stream, text(model)), row_of(price, *_PRICE))
+
+
 def _limits(stream: UUID, event: TurnFinished | TurnInterrupted) -> Iterator[Merge]:
     """Yield the subscription limits that the reply reported."""
     for span in WINDOWS:
@@ -122,14 +133,16 @@ def _limits(stream: UUID, event: TurnFinished | TurnInterrupted) -> Iterator[Mer
 
 
 def _fold_usage(at: int, usage: Mapping[str, Any]) -> dict[str, Any]:
-    tokens = tokens_of(usage)
-    return {"at": at} if tokens is None else {"at": at, **fold_tokens(tokens), **fold_terms(usage)}
-
-
-def fold_terms(usage: Mapping[str, Any]) -> dict[str, str | int | None]:
-    """Return the columns ``TERMS`` of a reply's usage."""
-    terms = terms_of(usage)
+    tokens, window, terms = tokens_of(usage), window_of(usage), terms_of(usage)
+    if tokens is None or window is None:
+        return {"at": at}
+    factor = factor_of(terms)
     return {
+        "at": at,
+        **fold_tokens(tokens),
+        **dict(zip(LAST, (window.input, window.read, window.write_5m, window.write_1h), strict=True)),
+        "factor": None if factor is None else int(factor * 1000),
+        "fast": terms.is_fast,
         "service_tier": text(terms.tier),
         "inference_geo": text(terms.geo),
         "speed": text(terms.speed),
@@ -143,41 +156,35 @@ def size_class(prompt: str) -> str:
     return f"case {cases} else 0 end"
 
 
-_REPLIES = """mnemosyne.billed_replies() billed left join (
-    select stream, branch, turn, attempt, asked_model as asked from mnemosyne.usage_turns where round = 0
-) began using (stream, branch, turn, attempt)"""
-
-USED = Query(
-    "used",
-    f"""select stream, branch, asked as model, model as replied, at / 900000000 * 900000000 as quarter,
-    {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, count(*) as replies,
+_SUMS = """count(*) as replies,
     coalesce(sum(web_searches), 0)::bigint as web_searches,
     sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
     sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
-from {_REPLIES}
+from mnemosyne.billed_replies()"""
+
+USED = Query(
+    "used",
+    f"""select stream, branch, asked_model as model, model as replied, at / 900000000 * 900000000 as quarter,
+    {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, {_SUMS}
 group by 1, 2, 3, 4, 5, 6, 7, 8, 9
 order by min(at), 1, 2, 3, 4, 5, 6, 7, 8, 9""",
 )
 
 USED_BY_TURN = Query(
     "used_by_turn",
-    f"""select branch, turn, attempt, asked as model, model as replied, {size_class(PROMPT_TOKENS)} as size,
+    f"""select branch, turn, attempt, asked_model as model, model as replied, {size_class(PROMPT_TOKENS)} as size,
     service_tier, inference_geo, speed, 1 as replies, coalesce(web_searches, 0) as web_searches,
     input_tokens as input, output_tokens as output,
     cache_read_tokens as read, cache_write_5m_tokens as write_5m, cache_write_1h_tokens as write_1h
-from {_REPLIES}
+from mnemosyne.billed_replies()
 where stream = %(stream)s
-order by at, branch, turn, attempt""",
+order by at, branch, turn, attempt, round""",
 )
 
 BILLED = Query(
     "billed",
-    f"""select stream = %(stream)s as own, at >= %(since)s as today, asked as model, model as replied,
-    {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, count(*) as replies,
-    coalesce(sum(web_searches), 0)::bigint as web_searches,
-    sum(input_tokens)::bigint as input, sum(output_tokens)::bigint as output, sum(cache_read_tokens)::bigint as read,
-    sum(cache_write_5m_tokens)::bigint as write_5m, sum(cache_write_1h_tokens)::bigint as write_1h
-from {_REPLIES}
+    f"""select stream = %(stream)s as own, at >= %(since)s as today, asked_model as model, model as replied,
+    {size_class(PROMPT_TOKENS)} as size, service_tier, inference_geo, speed, {_SUMS}
 where (stream = %(stream)s or at >= %(since)s) and stream in (
     select stream from mnemosyne.timeline_sessions
     where stream = %(stream)s or (tenant = %(tenant)s and last_active_at >= %(since)s)
@@ -211,8 +218,8 @@ order by l.at, l.stream, l.branch, l.turn, l.attempt, l.span""",
 
 USAGE = Projection(
     name="usage",
-    version=6,
-    tables=(TURNS, LIMITS),
+    version=7,
+    tables=(TURNS, LIMITS, PRICES),
     changes=changes,
     queries=(USED, USED_BY_TURN, BILLED, LIMITS_SEEN),
 )

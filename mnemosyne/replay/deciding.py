@@ -145,7 +145,7 @@ class Review:
     by_earlier_version: bool = False
     """Whether settings in its log have the form of an earlier version, whose planner differed."""
     old_accounts: int = 0
-    """Number of accounts by the rules before 2026-11-29, which judge the counts of a turn as a whole, ignore those far
+    """Number of accounts by the rules before 2026-11-30, which judge the counts of a turn as a whole, ignore those far
     from the estimate, or repeat a count that is missing; for observed turns, they also expect no read without a marker.
     """
 
@@ -198,13 +198,13 @@ class _ReplayedTurn:
 
 
 _EARLIER: Sequence[Callable[[AccountTurn], AccountTurn]] = (
-    lambda turn: turn,
+    lambda turn: attrs.evolve(turn, unstated=True),
     lambda turn: attrs.evolve(turn, summed=True),
     lambda turn: attrs.evolve(turn, bounded=True),
     lambda turn: attrs.evolve(turn, bounded=True, cache=with_ends_only(turn.cache)),
     lambda turn: attrs.evolve(turn, bounded=True, cache=MARKED),
 )
-"""Rules for accounts of servers before 2026-11-29; the last two apply to observed turns only."""
+"""Rules for accounts of servers before 2026-11-30; the last two apply to observed turns only."""
 
 
 class _Judge:
@@ -526,6 +526,8 @@ class _Judge:
         if exchange is None:
             return ()
         today = await self._deferred.account(address, exchange)
+        if any(isinstance(each, TurnAccounted) and attrs.evolve(each, far=None) == event for each in today):
+            return (event,)  # which older servers recorded without ``far``
         if today != (event,):
             rules = _EARLIER if event.mode is Mode.OBSERVE else _EARLIER[:-2]
             for rule, repeats in product(rules, (False, True)):

@@ -55,9 +55,9 @@ from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.errors import ContentForgotten, LogDamaged, LogFailed, UnknownEvent
 from mnemosyne.figures import count_text, dollars, dollars_text, printable
 from mnemosyne.services import contexts
+from mnemosyne.services.billed_replies import terms_of_end
 from mnemosyne.services.sessions import Archive
 from mnemosyne.services.unstructuring import members
-from mnemosyne.services.usage import terms_of_end
 
 STARTS = frozenset({MissCause.START, MissCause.COMPACTION})
 """Causes that begin a new prompt: its tokens were never in the cache, and nothing was missed."""
@@ -441,6 +441,7 @@ def cause_text(cold: ColdTokens) -> str:
 _UNREAD = {
     Unread.ALL: "unrecorded: nothing was read, not even the tools",
     Unread.PREFIX: "unrecorded: reads ended before the recorded messages",
+    Unread.HEAD: "unrecorded: tools and system prompt were read, no message",
     Unread.MESSAGES: "unrecorded: reads ended between two messages",
     Unread.UNTIMED: "the entry expired or the provider lost it: the record has no times",
 }

@@ -131,7 +131,7 @@ async def make_overviews(
     streams = [each.stream for each in listed.sessions]
     about = {"streams": streams}
     costs, helpers, sizes, worked = await models.answers(
-        Question("savings", "saved_of", about),
+        Question("savings", "saved", {**about, "since": 0}),
         helpers_since(streams=streams),
         Question("timeline", "last_prompts", about),
         Question("budget", "latest_work", {**about, "tasks": [GOAL, SUMMARY]}),

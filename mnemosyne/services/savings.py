@@ -1,7 +1,8 @@
 """The savings or cost of managing: the turns' usage next to the simulated usage without Mnemosyne, in tokens and money,
 and the payback of each rewrite.
 
-If the client's own bytes were sent upstream, nothing was saved or lost, whatever the simulation says.
+If the client's own bytes were sent upstream, or the provider's counts are missing or not credible, nothing was saved or
+lost, whatever the simulation says: both sides have the billed replies.
 """
 
 from bisect import bisect
@@ -12,15 +13,16 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.domain.cost.catalogue import cost, cost_without_us, find_billed
+from mnemosyne.domain.cost.catalogue import cost, find_billed
 from mnemosyne.domain.cost.prices import Terms, Tokens, size_class
-from mnemosyne.domain.session.ledger import equivalents
+from mnemosyne.domain.session.ledger import equivalents, is_compared, is_far
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text, plural, printable
+from mnemosyne.services.billed_replies import BilledReply
 from mnemosyne.services.quota import QuotaWindow, ask_limits, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, find, names_in
-from mnemosyne.services.usage import helpers_since, name_missing_price, terms_in
+from mnemosyne.services.usage import helpers_since, price_replies, terms_in
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")
@@ -32,8 +34,8 @@ class Balance:
     includes. ``managed`` counts turns in which other bytes than the client's own
     were sent, ``assumed`` those whose usage the provider did not report, ``far`` those whose counts are not credible
     (far from the estimate), ``compacted`` those at which the client would have compacted. ``billed``, ``unmanaged`` and
-    ``expected`` (by the cache's rules) are tokens of plain input; the nanodollars omit the ``unpriced`` turns, whose
-    models (and terms) are ``unknown``.
+    ``expected`` (by the cache's rules) are tokens of plain input; the nanodollars omit the ``unpriced`` of the
+    ``replies``, whose models (and terms) are ``unknown``.
     """
 
     turns: int = 0
@@ -41,6 +43,7 @@ class Balance:
     assumed: int = 0
     far: int = 0
     compacted: int = 0
+    replies: int = 0
     unpriced: int = 0
     unknown: frozenset[str] = frozenset()
     deviates: bool = False
@@ -61,8 +64,8 @@ class Balance:
 
     @property
     def is_priced(self) -> bool:
-        """Whether any turn or helper has a known price."""
-        return self.unpriced < self.turns or self.helpers > 0
+        """Whether any reply or helper has a known price."""
+        return self.unpriced < self.replies or self.helpers > 0
 
     @property
     def nanodollars_saved(self) -> int:
@@ -94,14 +97,14 @@ async def read_savings(models: ReadModels, since: int = 0, session: str | None =
     """The savings or cost of managing in the turns that began since ``since`` (µs of UTC), or only of one session.
     Raises NotFound.
     """
-    saved = Question("savings", "saved", {"since": since})
+    saved = Question("savings", "saved", {"since": since, "streams": None})
     rows, helpers, sessions, seen = await models.answers(saved, helpers_since(since), EVERY_SESSION, ask_limits())
     balances, turns = add_up(rows, helpers), None
     if session is not None:
         stream = await find(models, session)
         balances = {stream: balances.get(stream, Balance())}
         (used,) = await models.answers(Question("savings", "saved_by_turn", {"stream": stream}))
-        turns = [row for row in used if row["began"] >= since]
+        turns = [row for row in join_replies(used) if row["began"] >= since]
     return Savings(balances, names_in(sessions), windows_of(seen), turns)
 
 
@@ -135,8 +138,22 @@ def balance_of(row: Mapping[str, Any]) -> Balance:
     """The balance of one row of ``saved``, ``saved_by_turn`` or ``helpers``."""
     if "helpers" in row:
         return Balance(nanodollars=row["helpers"], helpers=row["helpers"])
-    sides = (Tokens(*(row[f"{side}_{part}"] or 0 for part in _PARTS)) for side in _SIDES)
+    if row.get("parts"):
+        return sum(map(balance_of, row["parts"]), Balance())
+    sides = (Tokens(*(row[f"{side}_{part}"] for part in _PARTS)) for side in _SIDES)
     return _weigh(row, *sides, sizes=(row["size"], row["shadow_size"]), terms=terms_in(row))
+
+
+def join_replies(rows: Iterable[Row]) -> list[Row]:
+    """The rows of ``saved_by_turn``, one for each turn: its ``parts`` are those of replies that differ in price."""
+    turns: list[Row] = []
+    parts: list[Row] = []
+    for row in rows:
+        parts.append(row)
+        if row["turns"]:
+            turns.append(row if len(parts) == 1 else {**row, "parts": parts})
+            parts = []
+    return turns
 
 
 def balances_of(turns: Sequence[Row], helpers: Iterable[Row]) -> list[Balance]:
@@ -150,39 +167,45 @@ def balances_of(turns: Sequence[Row], helpers: Iterable[Row]) -> list[Balance]:
     return balances
 
 
-def balance_of_turn(event: TurnAccounted, terms: Terms) -> Balance:
-    flags = {name: int(getattr(event, name)) for name in ("assumed", "compacted")}
-    row = {"mode": event.mode.value, "model": event.model, "turns": 1, "far": 0, "deviates": event.deviates, **flags}
-    sizes = size_class(event.counted or event.estimated), size_class(event.shadow.prompt)
-    return _weigh(row, event.shadow, event.expected, event.actual, sizes=sizes, terms=terms)
+def balance_of_turn(event: TurnAccounted, replies: Sequence[BilledReply]) -> Balance:
+    """The balance of an accounted turn with its billed replies, in order."""
+    about = {"mode": event.mode.value, "model": event.model, "compared": is_compared(event), "deviates": event.deviates}
+    turn = {"turns": 1, "assumed": int(event.assumed), "far": int(is_far(event)), "compacted": int(event.compacted)}
+    balance = Balance()
+    for left, (used, terms) in enumerate(replies or [(Tokens(), Terms())], 1 - len(replies)):
+        row = {**about, **(dict.fromkeys(turn, 0) if left < 0 else turn), "replies": min(1, len(replies))}
+        simulated = (Tokens(), Tokens()) if left < 0 else (event.shadow, event.expected)
+        sizes = size_class(used.prompt), size_class(event.shadow.prompt)
+        balance += _weigh(row, *simulated, used, sizes=sizes, terms=terms)
+    return balance
 
 
 def _weigh(
     row: Mapping[str, Any], shadow: Tokens, expected: Tokens, actual: Tokens, *, sizes: tuple[int, int], terms: Terms
 ) -> Balance:
-    """The balance of turns with these three sums of usage; ``sizes`` classify the actual and the unmanaged prompts."""
-    model, managed = row["model"], row["mode"] != Mode.OBSERVE.value
-    size, size_unmanaged = sizes if managed else (sizes[0], sizes[0])
-    unmanaged = shadow if managed else actual
+    """The balance of replies alike in price, and of turns that they end. ``sizes``: actual and unmanaged prompts."""
+    model, managed, compared = row["model"], row["mode"] != Mode.OBSERVE.value, row["compared"]
+    size, size_unmanaged = sizes if compared else (sizes[0], sizes[0])
+    unmanaged = shadow if compared else actual
     billed = find_billed(model, terms)
-    amount = cost(actual, model, prompt=size, terms=terms)
-    baseline = shadow if managed else None
-    amount_unmanaged = cost_without_us(actual, model, baseline=baseline, prompt=size_unmanaged, terms=terms)
+    used = price_replies(actual, model, terms, size=size, replies=row["replies"])
+    amount_unmanaged = cost(unmanaged, model, prompt=size_unmanaged, terms=terms)
     return Balance(
         turns=row["turns"],
         managed=row["turns"] if managed else 0,
         assumed=row["assumed"],
         far=row["far"],
         compacted=row["compacted"],
-        unpriced=row["turns"] if amount is None else 0,
-        unknown=frozenset({name_missing_price(model, terms)}) if amount is None else frozenset(),
+        replies=used.replies,
+        unpriced=used.unpriced,
+        unknown=used.unknown,
         deviates=row["deviates"],
         actual=actual,
         shadow=unmanaged,
         billed=equivalents(actual, billed, prompt=size),
         unmanaged=equivalents(unmanaged, billed, prompt=size_unmanaged),
         expected=equivalents(expected, billed, prompt=size),
-        nanodollars=amount or 0,
+        nanodollars=used.nanodollars,
         nanodollars_unmanaged=amount_unmanaged or 0,
     )
 
@@ -192,9 +215,7 @@ def add_up(rows: Iterable[Mapping[str, Any]], helpers: Iterable[Mapping[str, Any
     order of first appearance.
     """
     found: dict[UUID, Balance] = {}
-    for row in rows:
-        found[row["stream"]] = found.get(row["stream"], Balance()) + balance_of(row)
-    for row in helpers:
+    for row in (*rows, *helpers):
         found[row["stream"]] = found.get(row["stream"], Balance()) + balance_of(row)
     return found
 
@@ -275,13 +296,13 @@ def list_caveats(balance: Balance) -> list[str]:
         caveats.append(f"It would have compacted {times}; the size afterwards is assumed, from recorded sessions.")
     if balance.assumed:
         turns = plural(balance.assumed, "turn")
-        caveats.append(f"For {turns} the provider reported no complete usage, so it is assumed, too.")
+        caveats.append(f"For {turns} the provider reported no complete usage; both sides have only what it reported.")
     if balance.far:
         turns = plural(balance.far, "turn")
         caveats.append(f"The provider's counts of {turns} are not credible; both sides of the comparison include them.")
     if balance.unpriced:
-        turns, names = plural(balance.unpriced, "turn"), ", ".join(map(printable, sorted(balance.unknown)))
-        caveats.append(f"{turns} without a known price ({names}): counted but not priced.")
+        replies, names = plural(balance.unpriced, "reply"), ", ".join(map(printable, sorted(balance.unknown)))
+        caveats.append(f"{replies} without a known price ({names}): counted but not priced.")
     if balance.deviates:
         caveats.append("At times the provider billed considerably more than the rules of its cache predict.")
     return caveats

@@ -139,7 +139,7 @@ def _cost_sentence(total: Balance, cost_so_far: str | None) -> str:
         return "No costs are recorded yet."
     turns, names = plural(total.turns, "turn"), ", ".join(map(printable, sorted(total.unknown)))
     notes = f" The helper model's share of the cost is {dollars_text(total.helpers)}." if total.helpers else ""
-    notes += f" {total.unpriced} of them have no known price ({names}) and are not included." if total.unpriced else ""
+    notes += f" It lacks {plural(total.unpriced, 'reply')} without a known price ({names})." if total.unpriced else ""
     if not total.managed:
         observed = "only observed: the client's requests were sent unchanged, so nothing was saved or lost."
         return f"{turns}, {observed}{notes}"
@@ -171,6 +171,7 @@ async def read_session_view(
     found = await read_map(models, stream, chosen)
     owners = {row["object"]: row["branch"] for row in objects}
     misses = [Miss(row["turn"], row["object"], row["how"]) for row in faults if owners.get(row["object"]) == chosen]
+    used = savings.join_replies(used)
     balances = savings.balances_of(used, whole.helpers)
     session = whole.session
     return SessionView(

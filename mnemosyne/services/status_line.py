@@ -48,6 +48,7 @@ async def read_status_line(
         Question("timeline", "branches", about),
         ask_limits(stream),
     )
+    used = savings.join_replies(used)
     balances = savings.balances_of(used, helpers)
     total = sum(balances, savings.Balance())
     talked_to = {row["branch"] for row in branches if BranchKind(row["kind"]).is_talked_to}

@@ -6,7 +6,6 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.bounded import Lru
-from mnemosyne.domain.cost.prices import Terms
 from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append
@@ -14,8 +13,8 @@ from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInter
 from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.errors import LogFailed
+from mnemosyne.services.billed_replies import BilledReplies, ReplyEvent
 from mnemosyne.services.savings import Balance, balance_of_turn
-from mnemosyne.services.usage import terms_of_end
 
 MOST_MODELS = 50
 """Maximum number of models counted separately: their names come from outside, and a monitor keeps each for long."""
@@ -23,7 +22,7 @@ MOST_MODELS = 50
 OTHER_MODELS = "other"
 
 MOST_WAITING = 1_000
-"""Maximum number of ended turns that wait for their account."""
+"""Maximum number of attempts that wait for their account."""
 
 
 @attrs.define
@@ -48,8 +47,8 @@ class RecordTally:
     failed_appends: int = 0
     events: int = 0
     bytes: int = 0
-    _terms: Lru[tuple[UUID, str, int, int], Terms] = attrs.field(factory=lambda: Lru(MOST_WAITING), eq=False)
-    """The terms of ended turns without an account."""
+    _replies: Lru[tuple[UUID, str, int, int], BilledReplies] = attrs.field(factory=lambda: Lru(MOST_WAITING), eq=False)
+    """The replies of attempts without an account."""
 
     def note(self, append: Append, size: int, error: LogFailed | None) -> None:
         """Count an append of ``size`` bytes after its outcome."""
@@ -63,8 +62,9 @@ class RecordTally:
             self._note_event(append.stream, envelope.event)
 
     def _note_event(self, stream: UUID, event: object) -> None:
-        if isinstance(event, TurnFinished | TurnInterrupted):
-            self._terms.put((stream, event.branch, event.turn, event.attempt), terms_of_end(event))
+        if isinstance(event, ReplyEvent):
+            place = stream, event.branch, event.turn, event.attempt
+            (self._replies.get(place) or self._replies.put(place, BilledReplies())).note(event)
         match event:
             case TurnFinished():
                 self.turns["finished" if event.status < 400 else "refused"] += 1
@@ -83,8 +83,8 @@ class RecordTally:
             case TurnAccounted():
                 self.rounds += event.rounds
                 model = self._row_of(event.model or "unknown")
-                terms = self._terms.pop((stream, event.branch, event.turn, event.attempt)) or Terms()
-                self.balances[model] = self.balances.get(model, Balance()) + balance_of_turn(event, terms)
+                known = self._replies.pop((stream, event.branch, event.turn, event.attempt)) or BilledReplies()
+                self.balances[model] = self.balances.get(model, Balance()) + balance_of_turn(event, known.replies)
             case _:
                 pass
 

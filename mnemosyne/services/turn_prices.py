@@ -48,11 +48,9 @@ def prices_of(rows: Iterable[Row]) -> Prices:
     found: dict[tuple[str, int, int], TurnPrice] = {}
     for row in rows:
         key = row["branch"], row["turn"], row["attempt"]
-        before = found.get(key)
-        used, parts = consumption_of(row), _price_parts(row)
-        if before is not None:
-            used = before.used + used
-            parts = {kind: before.parts.get(kind, 0) + parts.get(kind, 0) for kind in KINDS}
+        before = found.get(key, TurnPrice(used=Consumption(), parts={}))
+        used, parts = before.used + consumption_of(row), _price_parts(row)
+        parts = {kind: before.parts.get(kind, 0) + parts.get(kind, 0) for kind in KINDS}
         found[key] = TurnPrice(used=used, parts={} if used.unpriced else parts)
     return found
 

@@ -9,9 +9,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.cost.catalogue import cost, find_billed, price_of
-from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of
-from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
-from mnemosyne.domain.session.round_events import RoundFinished
+from mnemosyne.domain.cost.prices import Terms, Tokens
 from mnemosyne.figures import dollars_text, plural, printable
 from mnemosyne.services.quota import QuotaWindow, add_up_shares, ask_limits, shares_of, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, names_in
@@ -171,24 +169,25 @@ def consumption_of(row: Mapping[str, Any]) -> Consumption:
     if "helpers" in row:
         return Consumption(nanodollars=row["helpers"], helpers=row["helpers"])
     tokens = Tokens(*(row[name] for name in ("input", "output", "read", "write_5m", "write_1h")))
-    model, terms = row["model"], terms_in(row)
-    amount = cost(tokens, model, prompt=row["size"], terms=terms)
-    if amount is None:
-        unknown = frozenset({name_missing_price(model, terms)})
-        return Consumption(replies=row["replies"], tokens=tokens, unpriced=row["replies"], unknown=unknown)
-    return Consumption(replies=row["replies"], tokens=tokens, nanodollars=amount)
+    return price_replies(tokens, row["model"], terms_in(row), size=row["size"], replies=row["replies"])
 
 
-def name_missing_price(model: str | None, terms: Terms) -> str:
+def price_replies(tokens: Tokens, model: str | None, terms: Terms, *, size: int, replies: int = 1) -> Consumption:
+    """The usage of replies to requests for a ``model``, alike in ``terms`` and size class. Every sum of billed money
+    is made of these.
+    """
+    amount = cost(tokens, model, prompt=size, terms=terms)
+    if amount is not None or not replies:
+        return Consumption(replies=replies, tokens=tokens, nanodollars=amount or 0)
+    unknown = frozenset({_name_missing_price(model, terms)})
+    return Consumption(replies=replies, tokens=tokens, unpriced=replies, unknown=unknown)
+
+
+def _name_missing_price(model: str | None, terms: Terms) -> str:
     """A model without a known price, with its terms if it has a price on others."""
     if price_of(find_billed(model, terms)) is None:
         return terms.model or model or "(none named)"
     return f"{find_billed(model, terms)} ({', '.join(filter(None, (terms.speed, terms.tier, terms.geo)))})"
-
-
-def terms_of_end(ended: TurnFinished | TurnInterrupted | RoundFinished) -> Terms:
-    """The terms on which a reply is billed, with its model unless it was interrupted: that event names none."""
-    return terms_of(ended.usage, None if isinstance(ended, TurnInterrupted) else ended.model)
 
 
 def terms_in(row: Mapping[str, Any]) -> Terms:

@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from mnemosyne.domain.cost.prices import Terms, window_of
+from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted
 from mnemosyne.domain.ports import EventLog, Recorded
 from mnemosyne.domain.session.events import TurnFinished
@@ -14,8 +14,8 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.errors import LogUnavailable
 from mnemosyne.figures import count_text
+from mnemosyne.services.billed_replies import BilledReplies, ReplyEvent
 from mnemosyne.services.savings import Balance, balance_of_turn
-from mnemosyne.services.usage import terms_of_end
 
 PAGE = 100
 WAIT_SECONDS = 10.0
@@ -41,7 +41,7 @@ class Witness:
         self._log = log
         self._position = 0
         self._objects: dict[str, ObjectCreated] = {}
-        self._terms: dict[int, Terms] = {}
+        self._replies: dict[int, BilledReplies] = {}
 
     async def follow(self) -> None:
         """Read up to the end of one more turn. Raises LogUnavailable if it is not recorded."""
@@ -75,14 +75,16 @@ class Witness:
     def _take(self, page: Iterable[Recorded[Any]]) -> None:
         for recorded in page:
             self._position = recorded.position
-            match recorded.envelope.event:
+            event = recorded.envelope.event
+            if isinstance(event, ReplyEvent):
+                self._replies.setdefault(event.turn, BilledReplies()).note(event)
+            match event:
                 case TurnFinished() as finished:
                     tokens = window_of(finished.usage)
                     self.turn, self.windows[finished.turn] = finished.turn, tokens.prompt if tokens is not None else 0
                     self.facts["window"] = self.windows[finished.turn]
-                    self._terms[finished.turn] = terms_of_end(finished)
                 case TurnAccounted() as accounted:
-                    self.balance += balance_of_turn(accounted, self._terms.get(accounted.turn, Terms()))
+                    self.balance += balance_of_turn(accounted, self._replies[accounted.turn].replies)
                 case ObjectCreated() as made:
                     self._objects[made.object] = made
                     if "error" in made.tags or made.kind.value == "error_context":

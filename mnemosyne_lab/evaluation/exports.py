@@ -6,18 +6,18 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Terms
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History, history_of
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session.events import BranchKind, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.wire import json_values, recipe
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
+from mnemosyne.services.billed_replies import BilledReplies, ReplyEvent
 from mnemosyne.services.export_format import ExportCodec, Reader
 from mnemosyne.services.savings import Balance, balance_of_turn
-from mnemosyne.services.usage import terms_of_end
 from mnemosyne.times import utc
 
 _CONVERSATIONS = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT, BranchKind.SUCCESSOR})
@@ -43,15 +43,15 @@ def conversations(path: Path, codec: ExportCodec) -> Iterator[dict[str, Any]]:
 
 def _balances(events: Iterable[Recorded[Any]]) -> Mapping[str, Balance]:
     """The balance of each branch's own turns, as `mnemosyne savings` adds it up."""
-    terms: dict[tuple[str, int, int], Terms] = {}
+    known: dict[Address, BilledReplies] = {}
     balances: dict[str, Balance] = {}
     for recorded in events:
-        match recorded.envelope.event:
-            case TurnFinished() | TurnInterrupted() as ended:
-                terms[ended.branch, ended.turn, ended.attempt] = terms_of_end(ended)
-            case TurnAccounted() as turn:
-                balance = balance_of_turn(turn, terms.get((turn.branch, turn.turn, turn.attempt), Terms()))
-                balances[turn.branch] = balances.get(turn.branch, Balance()) + balance
+        event = recorded.envelope.event
+        if isinstance(event, ReplyEvent):
+            known.setdefault(event.address, BilledReplies()).note(event)
+        elif isinstance(event, TurnAccounted):
+            replies = known.get(event.address, BilledReplies()).replies
+            balances[event.branch] = balances.get(event.branch, Balance()) + balance_of_turn(event, replies)
     return balances
 
 

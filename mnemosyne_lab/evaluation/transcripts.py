@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.adapters.claude_transcripts import split_records
-from mnemosyne.domain.cost.catalogue import cost_without_us
+from mnemosyne.domain.cost.catalogue import cost
 from mnemosyne.domain.cost.prices import Terms, Tokens, terms_of, tokens_of
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.blocks import has_results
@@ -64,7 +64,7 @@ class TranscriptReply:
     @property
     def nanodollars(self) -> int | None:
         """The cost without Mnemosyne; None for a model, or for terms, without a known price."""
-        return cost_without_us(self.used, self.model, baseline=None, terms=self.terms)
+        return cost(self.used, self.model, terms=self.terms)
 
 
 @attrs.define

@@ -20,8 +20,8 @@ TODAY = 5 * DAY
 
 
 def turn(at: int, tokens: int) -> TurnFinished:
-    """A turn of Claude Opus 5.5, whose input costs 4,000 nanodollars a token."""
-    return finished(1, "claude-opus-5-5", {"input_tokens": tokens, "output_tokens": 0}, at=at)
+    """A turn of Claude Opus 5.5, whose input costs 4,000 nanodollars a token. Its number is that of its tokens."""
+    return finished(tokens, "claude-opus-5-5", {"input_tokens": tokens, "output_tokens": 0}, at=at)
 
 
 def summary(at: int, nanodollars: int) -> ObjectSummarized:

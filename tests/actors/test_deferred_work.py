@@ -12,7 +12,6 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mnemosyne.actors.deferred_work import _of_last_round
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.actors.threads import run_in_thread
@@ -23,7 +22,6 @@ from mnemosyne.domain.objects.events import TurnAssessed
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
-from mnemosyne.domain.session.ledger import Sent
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundFinished
 from mnemosyne.domain.session.state import Session, evolve
@@ -349,10 +347,3 @@ async def test_who_needs_the_objects_of_a_session_does_not_wait_for_those_of_oth
         assessed = [event.turn for event in await events_of(log) if isinstance(event, TurnAssessed)]
         other_is_done.set()
     assert (assessed, waiting.cancelled_caught) == ([1], False)
-
-
-def test_a_round_that_was_interrupted_before_its_first_count_costs_nothing() -> None:
-    first = Sent(at=1, layout=None, usage=Tokens(10, 4, read=3))  # type: ignore[arg-type]  # the layout is not read
-    assert _of_last_round(Tokens(10, 4, read=3), [first]) is None
-    assert _of_last_round(Tokens(10, 5, read=3), [first]) == Tokens(10, 1, read=3)
-    assert _of_last_round(Tokens(12, 4, read=3), [first]) == Tokens(12, 0, read=3)

@@ -12,7 +12,7 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from tests.adapters.indexing import indexing
-from tests.domain.session_events import accounted, epoch
+from tests.domain.session_events import billed, epoch, opened_branch
 from tests.golden.sessions import LOGS, append_all, appends
 from tests.projections.support import POSTGRES, open_world
 from tests.projections.test_savings import STREAM
@@ -53,18 +53,19 @@ def assessed(turn: int) -> TurnAssessed:
 STARTED = SessionStarted(at=1, tenant="local", external_id="a session\x1b", client="c", client_version=None, salt=b"s")
 MANAGED = [
     STARTED,
+    opened_branch(),
     assessed(1),
-    accounted(1, 10_000, 30_000),
+    *billed(1, 10_000, 30_000, assumed=True),
     assessed(2),
     EpochBegan(
         at=20, branch="main", turn=2, epoch=1, messages=3, reason="cold", freed=9, price=5_000, payback=4, hour=False
     ),
     epoch(2, 1),
-    accounted(2, 40_000, 35_000, compacted=True),
+    *billed(2, 40_000, 35_000, compacted=True),
     assessed(3),
-    accounted(3, 20_000, 90_000, assumed=True),
+    *billed(3, 20_000, 90_000),
 ]
-OBSERVED = [STARTED, accounted(1, 10_000, 12_000, Mode.OBSERVE)]
+OBSERVED = [STARTED, opened_branch(), *billed(1, 10_000, 12_000, Mode.OBSERVE)]
 
 
 def put_golden(dsn: str, *folders: Path) -> None:

@@ -77,7 +77,7 @@ def test_help_of_a_command_imports_no_part_of_a_server_and_no_other_package() ->
 @pytest.mark.parametrize(
     ("command", "excluded", "most"),
     [
-        ("branches SESSION", SERVING | DECIDING | {"rich"}, 118),
+        ("branches SESSION", SERVING | DECIDING | {"rich"}, 120),
         *rarely(
             [
                 ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 213),

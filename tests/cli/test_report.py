@@ -18,7 +18,7 @@ def test_report_writes_the_page_and_prints_its_verdict(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     page = tmp_path / "out.html"
     output = run("report", "a session", "--html", str(page)).stdout.splitlines()
-    assert output == ["3 turns cost $0.44; without Mnemosyne they would have cost $0.97.", f"Wrote {page}."]
+    assert output == ["3 turns cost $0.44; without Mnemosyne they would have cost $0.84.", f"Wrote {page}."]
     text = page.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     assert "What fills the window" in text

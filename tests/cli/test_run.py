@@ -274,7 +274,7 @@ def test_summary_counts_turns_that_should_have_been_managed(
     [(19, "breaks even around turn 19"), (0, "$0.0042 of it for memory tools"), (None, "$0.0042 more than")],
 )
 def test_summary_of_a_managed_loss_says_when_it_breaks_even(break_even: int | None, words: str) -> None:
-    balance = Balance(turns=3, managed=3, nanodollars=10**8, nanodollars_unmanaged=10**8 - 4_200_000)
+    balance = Balance(turns=3, managed=3, replies=3, nanodollars=10**8, nanodollars_unmanaged=10**8 - 4_200_000)
     assert words in render_recorded(Savings({UUID(int=7): balance}, {}), "manage", break_even)
 
 

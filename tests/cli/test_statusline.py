@@ -30,7 +30,7 @@ def test_line_is_about_the_client_s_own_session(dsn: str, tmp_path: Path) -> Non
         lines = (show({"session_id": "afc9f602-one", "model": {"id": "x"}}, own) for _ in range(DEADLINE))
         line = next(line for line in lines if line != NOTHING)
         assert line.startswith("mnemosyne: context ")
-        assert "$" in line
+        assert "$" not in line  # the replies have no usage, so the cost is unknown
         assert show({"session_id": "another"}, own) == NOTHING
 
 

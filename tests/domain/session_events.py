@@ -19,9 +19,12 @@ from mnemosyne.domain.session.events import (
 )
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode, RoundBegan, RoundFinished
+from mnemosyne.domain.wire import recipe
 
 MAIN: dict[str, Any] = {"at": 1, "branch": "main", "turn": 1, "attempt": 1}
 _BODY: dict[str, Any] = {"base": 0, "body": b"", "size": 0, "sha256": b"", "stored_sha256": None, "kept": 0}
+NO_BYTES = recipe.encode(recipe.change_of(0, (), 0))
+"""The change that makes an empty body."""
 _NO_REPLY: dict[str, Any] = {"reply": b"", "model": None, "stop_reason": None}
 
 
@@ -98,10 +101,19 @@ def accounted(turn: int, actual: int, shadow: int, mode: Mode = Mode.MANAGE, **c
         shadow_entries=(),
         wire_entries=(),
         deviates=False,
+        far=False,
     )
     return attrs.evolve(event, **changes)
 
 
+def billed(turn: int, actual: int, shadow: int, mode: Mode = Mode.MANAGE, **changes: Any) -> tuple[object, ...]:
+    """A turn as ``accounted`` has it, with its request and its billed reply."""
+    account = accounted(turn, actual, shadow, mode, **changes)
+    usage = {"input_tokens": 0, "output_tokens": 1, "cache_creation_input_tokens": actual}
+    ended = finished(turn, account.model, usage, at=turn * 10 + 1, reply=NO_BYTES)
+    return began(turn, account.model, body=NO_BYTES), ended, account
+
+
 def epoch(turn: int, number: int) -> RoundBegan:
     """The first round of a turn, which begins an epoch."""
-    return round_began(1, at=turn * 10, turn=turn, epoch=number)
+    return round_began(1, at=turn * 10, turn=turn, epoch=number, body=NO_BYTES)

@@ -22,7 +22,7 @@ from mnemosyne.projections.savings import SAVED, SAVINGS
 from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.usage import BILLED, USAGE, USED
 from mnemosyne.services.budgets import bill_of
-from mnemosyne.services.savings import balance_of
+from mnemosyne.services.savings import Balance, balance_of
 from mnemosyne.services.usage import Consumption, consumption_of
 from tests.http.managing import Client, Json, Stage, look, model_says, open_stage, recall, text, think
 from tests.projections.support import POSTGRES, open_world
@@ -134,11 +134,10 @@ async def test_an_interrupted_managed_turn_costs_the_same_in_usage_savings_and_b
             await world.projector(projection).catch_up()
         about = {"stream": one, "since": 0, "tenant": "local"}
         used, billed_, saved = await world.store.select(
-            (USAGE, SAVINGS, TIMELINE), [(USED, {}), (BILLED, about), (SAVED, {"since": 0})]
+            (USAGE, SAVINGS, TIMELINE), [(USED, {}), (BILLED, about), (SAVED, {"since": 0, "streams": None})]
         )
     spent = sum((consumption_of(row) for row in used), Consumption())
-    (row,) = saved
-    balance = balance_of(row)
+    balance = sum(map(balance_of, saved), Balance())
     assert not balance.assumed
     assert (spent.nanodollars, spent.tokens) == (balance.nanodollars, balance.actual)
     assert bill_of(billed_, []) == SpendingBill(session=spent.nanodollars, day=spent.nanodollars)

@@ -16,12 +16,12 @@ from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.read_models import open_read_models
 from mnemosyne.cli.sql import print_answer
 from mnemosyne.config import load
-from mnemosyne.domain.cost.prices import Terms
 from mnemosyne.domain.objects.events import FaultKind, ObjectCreated, ObjectDegraded, ObjectFaulted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.figures import dollars_text
 from mnemosyne.projections.catalog import ALL
+from mnemosyne.services.billed_replies import BilledReplies, ReplyEvent
 from mnemosyne.services.savings import Balance, balance_of_turn
 from mnemosyne_lab.demo.agent import Agent
 from mnemosyne_lab.demo.play import Options, play, watch_replies
@@ -113,7 +113,10 @@ async def test_each_step_of_the_story_happens_in_the_log(tmp_path: Path) -> None
     assert UNCHANGED in str(agent.messages)
     assert UNCHANGED not in upstream[-1]
     accounted = [event for event in events if isinstance(event, TurnAccounted)]
-    bill = sum((balance_of_turn(event, Terms()) for event in accounted), Balance())
+    known: dict[int, BilledReplies] = {}
+    for event in (each for each in events if isinstance(each, ReplyEvent)):
+        known.setdefault(event.turn, BilledReplies()).note(event)
+    bill = sum((balance_of_turn(event, known[event.turn].replies) for event in accounted), Balance())
     assert (bill.turns, bill.managed) == (witness.turn, witness.turn)
     assert bill.nanodollars < 0.9 * bill.nanodollars_unmanaged
     text = output.getvalue()

@@ -13,6 +13,7 @@ from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
 from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
 from mnemosyne.domain.session import ledger
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
+from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.chat import CHAT
@@ -63,11 +64,17 @@ async def test_a_changed_decision_is_reported_with_both_values() -> None:
     assert [each.event for each in account] == ["TurnAccounted"]  # whose model was not changed
 
 
+def account_bounded(command: ledger.AccountTurn, held: ledger.Ledger) -> TurnAccounted:
+    """The account of a server before 2026-11-29."""
+    return ledger.account(attrs.evolve(command, bounded=True), held)
+
+
 async def test_accounts_before_openai_s_cache_was_expected_are_counted_and_no_difference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as before:
         before.setattr(deferred_work, "find_tariff_name", lambda *given, **named: API)
+        before.setattr(deferred_work, "account", account_bounded)
         tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]
         async with talking() as talk:
             for turns in (1, 2):
@@ -90,8 +97,7 @@ async def test_accounts_that_ignored_a_count_far_from_the_estimate_do_not_differ
     for old in (True, False):
         with monkeypatch.context() as before:
             if old:
-                bounded = lambda command, held: ledger.account(attrs.evolve(command, bounded=True), held)  # noqa: E731
-                before.setattr(deferred_work, "account", bounded)
+                before.setattr(deferred_work, "account", account_bounded)
             async with talking() as talk:
                 begun = await talk.ask(body([user("One.")]), reply=None)
                 reply = {"type": "message", "content": [], "usage": {"input_tokens": 90_000, "output_tokens": 1}}

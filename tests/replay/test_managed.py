@@ -20,6 +20,7 @@ from mnemosyne.actors.tools import FromMemory
 from mnemosyne.actors.turn import Turn
 from mnemosyne.cli.replay import _print_review as print_review
 from mnemosyne.domain.cost.catalogue import in_force
+from mnemosyne.domain.cost.prices import find_last_usage
 from mnemosyne.domain.history.replay import DecisionDifference
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session import ledger
@@ -347,14 +348,12 @@ async def test_old_accounts_that_judged_counts_per_turn_or_repeated_one_are_not_
     name: str, summed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def account(command: ledger.AccountTurn, held: ledger.Ledger) -> TurnAccounted:
-        return ledger.account(attrs.evolve(command, summed=summed), held)
+        return ledger.account(attrs.evolve(command, summed=summed, unstated=True), held)
 
     with monkeypatch.context() as before:
         before.setattr(deferred_work, "account", account)
-        of_last_round = deferred_work._of_last_round
-        before.setattr(
-            deferred_work, "_of_last_round", lambda usage, before, **_: of_last_round(usage, before, repeats=True)
-        )
+        repeat = lambda window, before, **_: find_last_usage(window, before, repeats=True)  # noqa: E731
+        before.setattr(deferred_work, "find_last_usage", repeat)
         async with open_stage({"replies": [FIRST, *LATER[name]]}) as stage:
             await Client(stage.url).turn(text("Where is it? " + "Words to fill the cache with. " * 300))
             await stage.events_until(TurnAccounted)

@@ -20,9 +20,10 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import ContentMissing
 from mnemosyne.services import overviews, savings, session_view
+from mnemosyne.services.billed_replies import terms_of_end
 from mnemosyne.services.exporting import write_session
 from mnemosyne.services.read_models import Question
-from mnemosyne.services.usage import consumption_of, terms_of_end
+from mnemosyne.services.usage import consumption_of
 from mnemosyne_lab.evaluation.exports import conversations
 from mnemosyne_lab.evaluation.transcripts import TranscriptReply
 from tests.fixtures import PostgresServer
@@ -151,7 +152,10 @@ async def assert_observed_turns_cost_what_was_billed(
     saved, used = await models.answers(
         Question("savings", "saved_by_turn", {"stream": stream}), Question("usage", "used_by_turn", {"stream": stream})
     )
-    billed = {(row["branch"], row["turn"], row["attempt"]): consumption_of(row).nanodollars for row in used}
+    billed: dict[tuple[str, int, int], int] = {}
+    for row in used:
+        place = row["branch"], row["turn"], row["attempt"]
+        billed[place] = billed.get(place, 0) + consumption_of(row).nanodollars
     ends = {
         (event.branch, event.turn, event.attempt): terms_of_end(event)
         for each in made
@@ -159,6 +163,7 @@ async def assert_observed_turns_cost_what_was_billed(
     }
     for row in saved:
         place = row["branch"], row["turn"], row["attempt"]
+        assert savings.balance_of(row).nanodollars == billed.get(place, 0), place
         if row["mode"] == Mode.OBSERVE.value and row["counted"] and not row["assumed"]:
             told = Tokens(*(row[f"actual_{kind}"] for kind in ("input", "output", "read", "write_5m", "write_1h")))
             reply = TranscriptReply("r", row["model"], "", told, ends[place])

@@ -29,6 +29,8 @@ def turn(
         "deviates": False,
         "rounds": 1,
         "turns": 1,
+        "replies": 1,
+        "compared": False,
     }
     terms = {"replied": None, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
     about = {"branch": "main", "mode": "observe", "model": "claude-opus-4-5"}

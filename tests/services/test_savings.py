@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.services.money_curve import money_curve
-from mnemosyne.services.savings import Balance, Savings, balances_of, list_caveats, read_break_even, read_savings
+from mnemosyne.services.savings import (
+    Balance,
+    Savings,
+    balances_of,
+    join_replies,
+    list_caveats,
+    read_break_even,
+    read_savings,
+)
 from tests.services.answers import Answers
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -21,7 +29,8 @@ def row(stream: UUID, mode: str, sent: int, unmanaged: int) -> dict[str, Any]:
     parts = ("output", "read", "write_5m", "write_1h")
     counted = {f"{side}_input": tokens for side, tokens in sides.items()}
     nothing = {f"{side}_{part}": 0 for side in sides for part in parts}
-    flags = {"size": 0, "shadow_size": 0, "assumed": 0, "far": 0, "compacted": 0, "deviates": False}
+    flags = {"size": 0, "shadow_size": 0, "assumed": 0, "far": 0, "compacted": 0, "deviates": False, "replies": 1}
+    flags["compared"] = mode != "observe"
     terms = {"replied": None, "service_tier": None, "inference_geo": None, "speed": None, "web_searches": 0}
     about = {"stream": stream, "mode": mode, "model": "claude-opus-4-5", "turns": 1}
     return {**about, **counted, **nothing, **flags, **terms}
@@ -35,7 +44,7 @@ async def test_each_session_has_its_balance_and_the_total_is_their_sum() -> None
         }
     )
     found = await read_savings(models, since=7)
-    assert {each.query: each.about for each in models.asked}["saved"] == {"since": 7}
+    assert {each.query: each.about for each in models.asked}["saved"] == {"since": 7, "streams": None}
     assert list(found.sessions) == [ONE, OTHER]
     assert found.names == {ONE: "mine"}
     assert (found.sessions[ONE].turns, found.sessions[ONE].managed) == (2, 1)
@@ -109,14 +118,14 @@ def test_balances_add_up_in_any_order(one: Balance, other: Balance, third: Balan
     assert one + other == other + one
     assert (one + other) + third == one + (other + third)
     assert one + Balance() == one
-    assert attrs.evolve(one, turns=3, unpriced=3).is_priced is False
+    assert attrs.evolve(one, replies=3, unpriced=3).is_priced is False
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         ({"assumed": 2}, "For 2 turns the provider reported no complete usage"),
-        ({"unpriced": 1, "unknown": frozenset({"claude-opus-5 (priority)"})}, "1 turn without a known price (claude"),
+        ({"unpriced": 1, "unknown": frozenset({"claude-opus-5 (priority)"})}, "1 reply without a known price (claude"),
         ({"far": 1}, "The provider's counts of 1 turn are not credible"),
         ({"deviates": True}, "At times the provider billed considerably more"),
     ],
@@ -126,3 +135,11 @@ def test_observed_turns_have_the_caveats_of_their_figures_too(more: dict[str, An
     assert observed.startswith("These turns were only observed")
     (caveat,) = others
     assert caveat.startswith(said)
+
+
+def test_a_turn_whose_replies_differ_in_price_is_one_turn_with_the_sum_of_their_costs() -> None:
+    cheap = {**row(ONE, "manage", 10, 0), "model": "claude-haiku-4-5", "turns": 0}
+    dear, other = row(ONE, "manage", 20, 90), row(ONE, "manage", 1, 1)
+    first, second = balances_of([{**each, "version": 1} for each in join_replies([cheap, dear, other])], [])
+    assert (first.turns, first.nanodollars, first.nanodollars_unmanaged) == (1, 10 * 1_000 + 20 * 5_000, 90 * 5_000)
+    assert (second.turns, second.nanodollars) == (1, 5_000)

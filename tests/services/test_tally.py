@@ -30,6 +30,10 @@ def finished(status: int) -> TurnFinished:
     return events.finished(1, None, {}, status=status)
 
 
+def replied(model: str, tokens: int, **terms: Any) -> TurnFinished:
+    return events.finished(1, model, {"input_tokens": tokens, "output_tokens": 0, **terms})
+
+
 def accounted(
     model: str | None, *, actual: int, shadow: int, mode: Mode = Mode.MANAGE, rounds: int = 1
 ) -> TurnAccounted:
@@ -59,7 +63,8 @@ def test_a_failed_append_is_counted_only_as_failed() -> None:
 def test_a_model_has_the_actual_and_simulated_usage_of_its_turns() -> None:
     tally = RecordTally()
     for mode in (Mode.MANAGE, Mode.OBSERVE):
-        tally.note(append(accounted("claude-opus-4-5", actual=10, shadow=30, mode=mode, rounds=2)), 0, None)
+        account = accounted("claude-opus-4-5", actual=10, shadow=30, mode=mode, rounds=2)
+        tally.note(append(replied("claude-opus-4-5", 10), account), 0, None)
     found = tally.balances["claude-opus-4-5"]
     assert (tally.rounds, found.turns, found.managed, found.actual.input) == (4, 2, 1, 20)
     assert found.nanodollars_saved == 20 * 5_000  # of an observed turn nothing was saved
@@ -91,7 +96,18 @@ def test_the_number_of_models_is_bounded() -> None:
 
 def test_a_turn_is_priced_by_the_terms_of_its_reply() -> None:
     tally = RecordTally()
-    fast = attrs.evolve(finished(200), usage={"inference_geo": "us", "server_tool_use": {"web_search_requests": 1}})
-    tally.note(append(fast), 0, None)
+    terms = {"inference_geo": "us", "server_tool_use": {"web_search_requests": 1}}
+    tally.note(append(replied("claude-opus-4-5", 10, **terms)), 0, None)
     tally.note(append(accounted("claude-opus-4-5", actual=10, shadow=30)), 0, None)
     assert tally.balances["claude-opus-4-5"].nanodollars == 10 * 5_500 + 10_000_000
+
+
+def test_each_round_is_priced_by_the_model_that_answered_it() -> None:
+    tally = RecordTally()
+    cheap = events.round_finished(1, {"input_tokens": 10, "output_tokens": 0}, model="claude-haiku-4-5")
+    dear = attrs.evolve(cheap, round=2, model="claude-opus-4-5")
+    rounds = events.round_began(1), cheap, events.round_began(2), dear, replied("claude-opus-4-5", 10)
+    tally.note(append(*rounds, accounted("claude-opus-4-5", actual=20, shadow=30, rounds=2)), 0, None)
+    found = tally.balances["claude-opus-4-5"]
+    assert (found.nanodollars, found.nanodollars_unmanaged) == (10 * 1_000 + 10 * 5_000, 30 * 5_000)
+    assert (found.turns, found.replies) == (1, 2)

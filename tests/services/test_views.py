@@ -350,7 +350,7 @@ async def test_only_the_rows_of_listed_sessions_are_read() -> None:
     assert listing == Question("timeline", "listed", {"limit": 1, "only": None, "whole": False})
     assert damaged == Question("timeline", "damaged")
     assert {each.query for each in rest} == {
-        *("listed_branches", "listed_modes", "saved_of", "helpers", "last_prompts", "latest_work")
+        *("listed_branches", "listed_modes", "saved", "helpers", "last_prompts", "latest_work")
     }
     assert all(each.about["streams"] == [UUID(int=2)] for each in rest)
 

@@ -20,6 +20,7 @@ from mnemosyne.projections.daily_spending import BUDGET, CACHED, ON_DAY
 from mnemosyne.projections.projection import Folded, Projection, Query, SetAside, fold
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, Switch, mark_of
+from mnemosyne.projections.usage import USAGE
 
 REBUILD_SECONDS = 15
 """A rebuild without progress for this time counts as dead."""
@@ -138,7 +139,7 @@ class PostgresSpending:
     def __init__(self, database: Database, event_log: EventLog[Any]) -> None:
         self._store = PostgresProjections(database)
         self._log = event_log
-        self._projector = Projector(BUDGET, event_log, self._store)
+        self._projectors = [Projector(each, event_log, self._store) for each in (BUDGET, USAGE)]
 
     async def on_day(self, day: int) -> DaySpending:
         """See Spending. Zero if the projection stopped, which leaves no budget for helpers."""
@@ -152,10 +153,10 @@ class PostgresSpending:
         return found[0].envelope.event.record or None if found else None
 
     async def _select(self, query: Query, parameters: Mapping[str, object]) -> Rows:
-        status = await self._projector.catch_up()
-        if status.error is not None:
-            return []
-        (rows,) = await self._store.select((BUDGET,), [(query, parameters)])
+        for projector in self._projectors:
+            if (await projector.catch_up()).error is not None:
+                return []
+        (rows,) = await self._store.select((BUDGET, USAGE), [(query, parameters)])
         return rows
 
 

@@ -358,7 +358,8 @@ def tokenizer_of(model: str | None) -> Family:
 
 
 _GEO = {"us": Fraction(11, 10), "global": Fraction(1), "not_available": Fraction(1)}
-_TIER = {**dict.fromkeys(("standard", "default", "auto"), Fraction(1)), "batch": Fraction(1, 2), "flex": Fraction(1, 2)}
+_TIER = dict.fromkeys(("standard", "default", "auto", "fast"), Fraction(1))
+_TIER |= dict.fromkeys(("batch", "flex"), Fraction(1, 2))
 """Factors on the list price by region and service tier of a reply. Other regions and tiers have no known price."""
 
 WEB_SEARCH = 10_000_000
@@ -368,6 +369,13 @@ WEB_SEARCH = 10_000_000
 def find_billed(model: str | None, terms: Terms) -> str | None:
     """Return the model that is billed: the one that replied or, if that has no known price, the requested ``model``."""
     return terms.model if price_of(terms.model) is not None else model or terms.model
+
+
+def factor_of(terms: Terms) -> Fraction | None:
+    """Return the factor on the list price by tier and region, in whole thousandths; None if the terms have no price."""
+    tier, geo = _TIER.get(terms.tier or "standard"), _GEO.get(terms.geo or "global")
+    is_known = terms.is_fast or terms.speed in (None, "", "standard")
+    return tier * geo if is_known and tier is not None and geo is not None else None
 
 
 def cost(
@@ -384,26 +392,7 @@ def cost(
     price = price_of(find_billed(model, terms))
     if price is None:
         return None
-    speeds = {"standard": 1, "fast": price.fast}
-    speed = speeds.get("fast" if terms.tier == "fast" else terms.speed or "standard")
-    tier = _TIER.get("standard" if terms.tier in (None, "fast") else str(terms.tier))
-    geo = _GEO.get(terms.geo or "global")
-    if speed is None or tier is None or geo is None:
+    factor, speed = factor_of(terms), price.fast if terms.is_fast else 1
+    if factor is None or speed is None:
         return None
-    return int(price.nanodollars(tokens, prompt=prompt) * speed * tier * geo) + terms.searches * WEB_SEARCH
-
-
-def cost_without_us(
-    used: Tokens,
-    model: str | None,
-    *,
-    baseline: Tokens | None,
-    prompt: int | None = None,
-    terms: Terms = Terms(),  # noqa: B008  # frozen
-) -> int | None:
-    """Return the cost of a turn without Mnemosyne, in nanodollars as ``cost`` does: of the ``baseline`` that the ledger
-    recorded for a managed turn, and of what the turn ``used`` if it was observed (None).
-
-    Savings, pages, `evaluate` and `what-if` all state this amount as the cost without Mnemosyne.
-    """
-    return cost(used if baseline is None else baseline, model, prompt=prompt, terms=terms)
+    return int(price.nanodollars(tokens, prompt=prompt) * speed * factor) + terms.searches * WEB_SEARCH

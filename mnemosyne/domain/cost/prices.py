@@ -4,7 +4,7 @@ Money is counted in whole nanodollars: a dollar per million tokens is a thousand
 and do not depend on their order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -144,6 +144,10 @@ class Terms:
     speed: str | None = None
     searches: int = 0
 
+    @property
+    def is_fast(self) -> bool:
+        return "fast" in (self.tier, self.speed)
+
 
 def terms_of(usage: Mapping[str, Any], model: str | None = None) -> Terms:
     """Read the terms in the ``usage`` of a reply by a ``model``."""
@@ -176,6 +180,18 @@ def window_of(usage: Mapping[str, Any]) -> Tokens | None:
 
 
 _ROUNDS = ("message", "fallback_message")
+
+
+def find_last_usage(window: Tokens | None, before: Sequence[Tokens | None], *, repeats: bool = False) -> Tokens | None:
+    """Return the usage of an interrupted last round, given the ``window`` of its turn and the rounds ``before``. None
+    before its first count: the window is then that of the round before, which earlier versions billed (``repeats``).
+    """
+    if window is None:
+        return None
+    output = window.output - sum(each.output for each in before if each is not None)
+    used = attrs.evolve(window, output=max(0, output))
+    last = before[-1] if before else None
+    return None if not repeats and last is not None and used == attrs.evolve(last, output=0) else used
 
 
 def _count(value: object) -> int | None:

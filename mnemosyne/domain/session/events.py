@@ -295,6 +295,7 @@ _UPCASTS: Mapping[str, Sequence[Upcast]] = {
     "object.faulted": (_add(why=None),),
     "object.summarized": (lambda fields: {**fields, "losses": {**fields["losses"], "asked": 0, "failed": []}},),
     "session.turn_assessed": (_without_wishes,),
+    "session.turn_accounted": (_add(far=None),),
     "session.branch_mode_set": (lambda fields: {"tool_budget": None, **fields, "late": False}, _add(behind=False)),
     "session.settings_taken": (
         _add(tariff=API, models=""),

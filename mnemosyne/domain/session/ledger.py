@@ -15,7 +15,7 @@ Assumptions about the shadow, which cannot be observed:
 * The reply would have been the last round's. Text next to hidden calls, in earlier rounds, does not count as a saving.
 * If the provider reads more from its cache than expected (a head that another session wrote), it would have read the
   same for the shadow. If it reads less, that does not count as a saving.
-* A turn whose counts are not credible would have cost the same.
+* A turn with a round whose counts are not credible would have cost the same.
 * When the clock is set back, no time has passed. After that, the provider's reads decide whether a pause was real.
 """
 
@@ -242,8 +242,9 @@ class Sent:
 @attrs.frozen(kw_only=True)
 class AccountTurn(AttemptEvent):
     """A turn is over. ``client`` is the client's own request, ``rounds`` the requests that went upstream, at least one.
-    ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken. Two rules of
-    earlier servers: ``bounded`` ignores counts far from the estimate; ``summed`` judges counts per turn, not per round.
+    ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken. Rules of earlier servers:
+    ``bounded`` ignores counts far from the estimate; ``summed`` judges counts per turn, not per round; ``unstated``
+    judges both, but decisions only per turn.
     ``client_before`` and ``sent_before`` are the client's previous request and the one that went upstream, None if not
     known or not needed.
     """
@@ -257,6 +258,7 @@ class AccountTurn(AttemptEvent):
     parts: bool = False
     bounded: bool = False
     summed: bool = False
+    unstated: bool = False
     client_before: PromptLayout | None = None
     sent_before: PromptLayout | None = None
 
@@ -298,9 +300,15 @@ def account(command: AccountTurn, ledger: Ledger) -> TurnAccounted:
         shadow_entries=_list_changes(before.shadow, shadow.cache),
         wire_entries=_list_changes(before.wire, wire) if command.mode is not Mode.OBSERVE else (),
         deviates=False,
+        far=None,
     )
+    if not (command.bounded or command.summed):
+        sizes = [(each.usage, each.layout.prompt.tokens) for each in command.rounds if each.usage is not None]
+        credible = all(_are_credible(used, size, command.model) for used, size in sizes)
+        event = attrs.evolve(event, shadow=event.shadow if credible else event.actual)
+        event = event if command.unstated else attrs.evolve(event, far=not credible)
     weighed = _weigh(event)
-    if weighed is not event or not all(_has_credible_count(command, sent) for sent in command.rounds):
+    if weighed is not event:
         event = attrs.evolve(event, shadow=event.actual)
     recent = _with(ledger.recent, weighed)
     return attrs.evolve(event, deviates=_deviates(recent) and not command.cache.one_slot)
@@ -524,15 +532,20 @@ def _weigh(event: TurnAccounted) -> TurnAccounted:
     """The turn as later decisions count it. A turn with counts that are not credible costs nothing here, so that it
     neither ends managing nor allows it to spend more.
     """
-    if _are_credible(event.actual, event.estimated * event.rounds, event.model):
-        return event
-    return attrs.evolve(event, actual=Tokens(), shadow=Tokens(), assumed=True)
+    return attrs.evolve(event, actual=Tokens(), shadow=Tokens(), assumed=True) if is_far(event) else event
 
 
-def _has_credible_count(command: AccountTurn, sent: Sent) -> bool:
-    if command.bounded or command.summed or sent.usage is None:
-        return True
-    return _are_credible(sent.usage, sent.layout.prompt.tokens, command.model)
+def is_far(event: TurnAccounted) -> bool:
+    """Whether the counts of any round are not credible; in older logs, the sums of its rounds."""
+    if event.far is not None:
+        return event.far
+    return not _are_credible(event.actual, event.estimated * event.rounds, event.model)
+
+
+def is_compared(event: TurnAccounted) -> bool:
+    """Whether a turn may have saved or lost money: its costs with and without the proxy are known, and differ."""
+    is_known = not (event.assumed or is_far(event))
+    return is_known and event.mode is not Mode.OBSERVE and event.shadow != event.actual
 
 
 def _are_credible(used: Tokens, estimated: int, model: str | None) -> bool:

@@ -39,6 +39,7 @@ class TurnAccounted(AttemptEvent):
     shadow_entries: tuple[Held, ...]
     wire_entries: tuple[Held, ...]
     deviates: bool
+    far: bool | None
 
 
-LEDGER_EVENT_NAMES = {"session.turn_accounted.v1": TurnAccounted}
+LEDGER_EVENT_NAMES = {"session.turn_accounted.v2": TurnAccounted}

@@ -172,7 +172,8 @@ async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> Non
         reasons = await rows(world, "select reason, faults, share, red_flag from fault_reasons where faults > 0")
         found = {"reason": "tool_prerequisite", "faults": counts["fault_history"], "share": 1, "red_flag": False}
         assert reasons == [found]
-        writes = "cache_write_5m_tokens = 500, cache_write_1h_tokens = 0, cache_read_tokens = 0"
+        writes = "cache_write_5m_tokens = 500, cache_write_1h_tokens = 0, cache_read_tokens = 0,"
+        writes += " last_write_5m = 500, last_write_1h = 0, last_read = 0"
         await run(world, f"update mnemosyne.usage_turns set {writes} where input_tokens is not null")
         requests = await rows(world, "select branch from mnemosyne.usage_turns where round > 0 or in_rounds is null")
         all_missed = "select turn_number, round, missed_tokens from cache_misses order by branch, turn_number, round"
@@ -184,7 +185,7 @@ async def test_transitions_faults_turns_and_costs_match_the_log(dsn: str) -> Non
         await run(world, f"delete from mnemosyne.usage_turns u where exists ({whole})")  # interrupted last rounds
         await run(world, "update mnemosyne.usage_turns set output_tokens = 99999 where round = 0")
         assert await rows(world, all_missed) == missed
-        spent = await rows(world, "select sum(turns) as nano from mnemosyne.budget_spent")
+        spent = await rows(world, "select sum(nanodollars) as nano from mnemosyne.priced_replies()")
         dollars = await rows(world, "select sum(dollars) * 1000000000 as nano from money where spent_on = 'turn'")
         assert spent == dollars != [{"nano": None}]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne.domain.cost.prices import Price, Tokens, reports_cache, tokens_of, window_of
+from mnemosyne.domain.cost.prices import Price, Tokens, find_last_usage, reports_cache, tokens_of, window_of
 
 
 def test_cache_writes_are_split_by_lifetime() -> None:
@@ -92,3 +92,10 @@ def test_the_context_of_a_reply_of_several_rounds_is_that_of_the_last_round(
 def test_the_context_of_a_reply_without_reported_rounds_is_its_whole_usage(iterations: object) -> None:
     assert window_of({**SUMMED, "iterations": iterations}) == tokens_of(SUMMED) == window_of(SUMMED)
     assert window_of({"iterations": iterations}) is None
+
+
+def test_a_round_that_was_interrupted_before_its_first_count_costs_nothing() -> None:
+    first = Tokens(10, 4, read=3)
+    assert find_last_usage(Tokens(10, 4, read=3), [first]) is None
+    assert find_last_usage(Tokens(10, 5, read=3), [first]) == Tokens(10, 1, read=3)
+    assert find_last_usage(Tokens(12, 4, read=3), [first]) == Tokens(12, 0, read=3)

@@ -16,7 +16,17 @@ from mnemosyne.domain.cost.prices import COMPACTION_TOKENS, Tokens
 from mnemosyne.domain.cost.prompt_cache import rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.session import ledger
-from mnemosyne.domain.session.ledger import Account, AccountTurn, Ledger, Sent, account, after, equivalents, why_to_stop
+from mnemosyne.domain.session.ledger import (
+    Account,
+    AccountTurn,
+    Ledger,
+    Sent,
+    account,
+    after,
+    equivalents,
+    is_far,
+    why_to_stop,
+)
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import transcript
@@ -145,15 +155,19 @@ def test_a_turn_with_an_impossible_count_costs_the_same_on_both_sides_and_affect
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_one_impossible_count_among_the_rounds_of_a_turn_is_neither_a_loss_nor_a_saving(place: int) -> None:
+def test_one_impossible_count_among_rounds_is_neither_a_loss_nor_a_saving_and_affects_no_decision(place: int) -> None:
     client = layout(body(history(8)))
     size = client.prompt.tokens
     for far in (1, 5 * size):
         counts = [Tokens(input=far if number == place else size) for number in range(3)]
         command = turn(1, client, client, client, client, mode=Mode.MANAGE)
         rounds = [attrs.evolve(each, usage=used) for each, used in zip(command.rounds, counts, strict=True)]
-        event = account(attrs.evolve(command, rounds=rounds), Ledger())
+        (event,), held = account_all([attrs.evolve(command, rounds=rounds)])
         assert event.shadow == event.actual == sum(counts, Tokens())
+        assert event.far
+        assert held.billed == held.unmanaged == len(held.recent) == 0
+        (before,), held = account_all([attrs.evolve(command, rounds=rounds, unstated=True)])
+        assert (before.far, is_far(before), held.billed > 0) == (None, False, True)
 
 
 def test_a_second_attempt_is_billed_but_its_shadow_is_not_counted_twice() -> None:

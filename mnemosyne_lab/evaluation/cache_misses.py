@@ -14,8 +14,11 @@ import attrs
 
 from mnemosyne.domain.cost.cache_misses import (
     CacheReading,
+    ColdTokens,
+    MissCause,
     Origin,
     SentPrompt,
+    Unread,
     begin_reading,
     count_entries,
     explain_reading,
@@ -167,6 +170,7 @@ class _Reader:
         self._requests = requests
         self._ttl = "1h" if _lives_an_hour(requests) else "5m"
         self._thinking = _find_thinking(requests)
+        self._heads = {each.usage.read for each in requests if len(each.messages) == 1} - {0}
         first = requests[0]
         estimator = Estimator.of(first.model)
         messages = sum(estimator.tokens(features_of_message(message)) for message in first.messages)
@@ -194,7 +198,13 @@ class _Reader:
             held=self._was_apart(number) or self._was_apart(number - 1),
         )
         assert found is not None
-        return found
+        causes = (self._name_head(each) if used.read in self._heads else each for each in found.causes)
+        return attrs.evolve(found, causes=tuple(causes))
+
+    def _name_head(self, cold: ColdTokens) -> ColdTokens:
+        """Narrow the place of reads that are those of a request with a single message."""
+        is_prefix = cold.cause is MissCause.UNRECORDED and cold.name == Unread.PREFIX.value
+        return attrs.evolve(cold, name=Unread.HEAD.value) if is_prefix else cold
 
     def _was_apart(self, number: int) -> bool:
         """Whether a request read only the head, and the next one exactly the entry that this one missed. Then the

@@ -73,6 +73,8 @@ class Unread(Enum):
     """Not even the tools were read."""
     PREFIX = "prefix"
     """The reads ended in front of the recorded messages: in the tools, the system prompt or the first reminders."""
+    HEAD = "head"
+    """Tools and system prompt were read, so they did not change; no recorded message was."""
     MESSAGES = "messages"
     """The reads ended between the recorded messages."""
     UNTIMED = "untimed"

@@ -117,9 +117,8 @@ async def test_a_compaction_that_has_not_paid_yet_is_no_loss(
     pages: Pages, shown: ShownLog, break_even: int | None, shown_first: str, sentence: str
 ) -> None:
     values = await read_everything(pages, shown)
-    total = attrs.evolve(
-        values["view"].total, managed=9, unpriced=0, nanodollars=753_200_000, nanodollars_unmanaged=750_000_000
-    )
+    bills = {"nanodollars": 753_200_000, "nanodollars_unmanaged": 750_000_000}
+    total = attrs.evolve(values["view"].total, managed=9, replies=9, unpriced=0, **bills)
     view = attrs.evolve(values["view"], total=total, break_even=break_even)
     overview = attrs.evolve(values["overview"], cost=total.nanodollars, saved=total.nanodollars_saved)
     page = session_report({**values, "view": view, "overview": overview}, redacted=True)

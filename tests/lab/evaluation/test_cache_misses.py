@@ -104,6 +104,13 @@ def test_an_unrecorded_cause_names_the_place_where_the_reads_ended(read_tokens: 
     assert cause_text(found.cold).startswith("unrecorded: ")
 
 
+def test_reads_of_a_first_request_end_with_tools_and_system_prompt_which_did_not_change() -> None:
+    for first, place in ((HEAD - 900, Unread.HEAD), (HEAD - 1_000, Unread.PREFIX), (0, Unread.PREFIX)):
+        turns = ("10:00:00Z", first, HEAD - first), ("10:01:00Z", HEAD, 800), ("10:02:00Z", HEAD - 900, 2_500)
+        *_, last = read(session(*turns))
+        assert [each.cold.name for each in last.causes] == [place.value]
+
+
 def test_without_times_only_a_complete_miss_can_be_expiry() -> None:
     turns = [("10:00:00Z", 0, HEAD), ("10:01:00Z", HEAD - 900, 1700), ("10:02:00Z", 0, HEAD + 1600)]
     untimed = session(*turns, system=WORDS)

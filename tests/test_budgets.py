@@ -30,8 +30,8 @@ BUDGETS = {
     "replay": Budget("mnemosyne/replay", 830, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_055, 2_300),
     "mnemosyne": Budget("mnemosyne", 87_215, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 12_815, 11_000),
-    "tests": Budget("tests", 79_455, 50_000),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 12_825, 11_000),
+    "tests": Budget("tests", 79_460, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_810, 12_000),
     "benchmarks": Budget("benchmarks", 8_505, 6_000),

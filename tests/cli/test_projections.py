@@ -21,12 +21,12 @@ def test_state_of_the_read_models_is_shown_and_repaired(empty_dsn: str, use_log:
     before = run("usage", "--json").stdout
     assert words(run("projections").stdout)[1:3] == [
         ["timeline", "11", "38", "0", "current"],
-        ["usage", "6", "38", "0", "current"],
+        ["usage", "7", "38", "0", "current"],
     ]
     query(empty_dsn, "drop table mnemosyne.usage_turns")
     assert run_json("projections")[1] == {
         "name": "usage",
-        "version": 6,
+        "version": 7,
         "position": 38,
         "lag": 0,
         "state": "stale",
@@ -37,7 +37,7 @@ def test_state_of_the_read_models_is_shown_and_repaired(empty_dsn: str, use_log:
     query(empty_dsn, UNKNOWN_EVENT)
     assert run("usage", "--json").stdout == before
     result = run("projections")
-    assert words(result.stdout)[2] == ["usage", "6", "39", "0", "current"]
+    assert words(result.stdout)[2] == ["usage", "7", "39", "0", "current"]
     assert "usage: 1 event was set aside; `mnemosyne sessions` names the sessions" in result.stderr
     assert run("rebuild", "usage").stdout == "usage is rebuilt, up to position 39.\n"
     assert run("usage", "--json").stdout == before

@@ -26,14 +26,14 @@ class Axis:
 
 @attrs.frozen
 class Line:
-    """A line through (across, up) values."""
+    """A line through the points (x, y)."""
 
     points: Sequence[tuple[float, float]]
     color: str
     dashed: bool = False
 
 
-def draw_lines(title: str, across: Axis, up: Axis, lines: Mapping[str, Line], *, legend: int) -> str:
+def draw_lines(title: str, x_axis: Axis, y_axis: Axis, lines: Mapping[str, Line], *, legend: int) -> str:
     """The lines by their names as SVG, with the names at ``legend`` units from the left."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -43,21 +43,21 @@ def draw_lines(title: str, across: Axis, up: Axis, lines: Mapping[str, Line], *,
     ]
 
     def x(value: float) -> float:
-        return round(_LEFT + (_RIGHT - _LEFT) * across.share(value), 1)
+        return round(_LEFT + (_RIGHT - _LEFT) * x_axis.share(value), 1)
 
     def y(value: float) -> float:
-        return round(_BASE - (_BASE - _TOP) * up.share(value), 1)
+        return round(_BASE - (_BASE - _TOP) * y_axis.share(value), 1)
 
     def write(left: float, top: float, text: str, anchor: str = "middle", fill: str = "#555") -> None:
         parts.append(f'<text x="{left}" y="{top}" text-anchor="{anchor}" fill="{fill}">{text}</text>')
 
-    for value, label in across.ticks.items():
+    for value, label in x_axis.ticks.items():
         write(x(value), _BASE + 16, label)
-    for value, label in up.ticks.items():
+    for value, label in y_axis.ticks.items():
         parts.append(f'<path d="M{_LEFT} {y(value)}H{_RIGHT}" stroke="#ddd"/>')
         write(_LEFT - 6, y(value) + 4, label, "end")
-    write((_LEFT + _RIGHT) / 2, HEIGHT - 12, across.title)
-    write(_LEFT, 12, up.title, "start")
+    write((_LEFT + _RIGHT) / 2, HEIGHT - 12, x_axis.title)
+    write(_LEFT, 12, y_axis.title, "start")
     for number, (name, line) in enumerate(lines.items()):
         dashes = ' stroke-dasharray="5 4"' if line.dashed else ""
         style = f'stroke="{line.color}" stroke-width="2"{dashes}'

@@ -108,8 +108,8 @@ COLORS = {DIRECT: "#777", LITELLM: "#b3541e", OURS: "#0b6e99"}
 
 
 def draw_first_bytes(medians: Mapping[tuple[str, str], float], *, tokens: int = 0, count: int = 0) -> str:
-    """The medians of the first byte by (name of the row, gateway) as SVG: over the number of clients for prompts of
-    ``tokens``, or over the size of the prompt for ``count`` clients.
+    """The medians of the time to first byte by (name of the row, gateway) as SVG: by number of clients for prompts of
+    ``tokens``, or by size of the prompt for ``count`` clients.
     """
     scenes = [(each, tokens or each, count or each) for each in (PROMPT_TOKENS if count else CLIENTS)]
     lines = {
@@ -120,11 +120,11 @@ def draw_first_bytes(medians: Mapping[tuple[str, str], float], *, tokens: int = 
     heights: dict[float, str]
     if not count:
         heights = {each: f"{each:,}" for each in (10, 20, 50, 100, 200, 500, 1_000, 2_000)}
-        across, up = Axis("clients at once", labels, True), Axis("first byte, ms", heights, True)
+        x_axis, y_axis = Axis("concurrent clients", labels, True), Axis("time to first byte, ms", heights, True)
     else:
         heights = {each: f"{each}" for each in range(0, 81, 20)}
-        across, up = Axis("tokens of the prompt", labels, True), Axis("first byte, ms", heights)
-    return draw_lines("First byte by gateway", across, up, lines, legend=90)
+        x_axis, y_axis = Axis("tokens of the prompt", labels, True), Axis("time to first byte, ms", heights)
+    return draw_lines("Time to first byte by gateway", x_axis, y_axis, lines, legend=90)
 
 
 GROUP = Group(

@@ -355,8 +355,8 @@ def draw_frontier(points: Mapping[tuple[str, str, float], tuple[float, float]]) 
         )
         for group in dict.fromkeys(key[:2] for key in points)
     }
-    across, up = Axis("billed, relative to unmanaged", bills), Axis("faults, of evictions", faults)
-    return draw_lines("Bill and faults when all ages are multiplied", across, up, lines, legend=440)
+    x_axis, y_axis = Axis("billed, relative to unmanaged", bills), Axis("faults, of evictions", faults)
+    return draw_lines("Bill and faults when all ages are multiplied", x_axis, y_axis, lines, legend=440)
 
 
 LEFT = (3_000, 10_000, 20_000, 60_000)

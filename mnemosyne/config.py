@@ -248,7 +248,7 @@ class Config:
     remember_words: tuple[str, ...] = setting(
         ("remember",),
         values.WORDS,
-        "Words that, at the beginning of a prompt, save the rest of its line, in any language.",
+        "Words in any language. A prompt that begins with one saves the rest of its line.",
     )
     grounding: str = setting(
         "free",

@@ -76,7 +76,7 @@ process.exit()  // as opencode does; node's timer of a program that does not exi
 """
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
+@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin needs Node.js")
 def test_opencode_plugin_does_no_harm_if_mnemosyne_is_absent_or_fails(tmp_path: Path) -> None:
     """The case of a working program is tested with the real client (`campaigns/clients/test_plugins.py`)."""
     script = tmp_path / "program.mjs"
@@ -95,7 +95,7 @@ def test_opencode_plugin_does_no_harm_if_mnemosyne_is_absent_or_fails(tmp_path: 
         assert told["compacting"] == {"context": []}
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
+@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin needs Node.js")
 def test_opencode_plugin_reports_the_first_prompt_of_a_session_and_each_question(tmp_path: Path) -> None:
     script, command = tmp_path / "program.mjs", tmp_path / "mnemosyne"
     script.write_text(PROGRAM.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
@@ -122,9 +122,9 @@ CONFIGURED = """{
 """
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
+@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin needs Node.js")
 @pytest.mark.parametrize(("text", "is_read"), [(CONFIGURED, True), ("{", False), ("null // %s", False)])
-def test_opencode_plugin_reads_its_settings_file_and_the_environment_goes_first(
+def test_opencode_plugin_reads_its_settings_file_and_the_environment_takes_precedence(
     tmp_path: Path, text: str, *, is_read: bool
 ) -> None:
     script, command, file = tmp_path / "program.mjs", tmp_path / "own", tmp_path / "opencode/mnemosyne.jsonc"
@@ -167,8 +167,8 @@ process.exit()
 """
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
-def test_opencode_plugin_closes_archived_sessions_idle_ones_when_another_begins_and_the_rest_at_exit(
+@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin needs Node.js")
+def test_opencode_plugin_closes_archived_sessions_idle_ones_at_a_new_one_and_all_at_exit(
     tmp_path: Path,
 ) -> None:
     script, command, log = tmp_path / "program.mjs", tmp_path / "mnemosyne", tmp_path / "events"

@@ -132,7 +132,7 @@ def test_session_is_closed_when_its_client_exits_and_reopened_by_its_next_turn(p
     plugged.script({"reply": {"text": "Yes."}})
 
     def read_changes(count: int) -> list[str]:
-        """Once there are so many: the client does not wait until the server has recorded its end."""
+        """Read until there are ``count``: the client does not wait until the server has recorded its end."""
         (conversation,) = plugged.conversations()
         where = ("--data-dir", str(plugged.server.data_dir), "--json")
         arguments = [*MNEMOSYNE, "timeline", conversation.external_id, "--by", "client", *where]

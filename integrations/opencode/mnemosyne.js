@@ -20,7 +20,7 @@ function readConfig() {
     const bare = text.replace(/("(?:\\.|[^"\\])*")|\/\/[^\n]*|\/\*[^]*?\*\//g, (_, quoted) => quoted ?? " ")
     return JSON.parse(bare.replace(/("(?:\\.|[^"\\])*")|,(?=\s*[\]}])/g, (_, quoted) => quoted ?? "")) ?? {}
   } catch {
-    return {} // nobody is to be kept from working by a file that cannot be read
+    return {} // an unreadable file must not stop the user's work
   }
 }
 

@@ -110,7 +110,7 @@ class DeferredWork:
                 await self._try_once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
 
     def _is_quick(self, address: Address, exchange: OpenAttempt) -> bool:
-        """Whether an account needs neither the log nor a body that is laid out from its beginning."""
+        """Whether an account can be made without reading the log or laying out a whole body."""
         tariff = self._tariff_of(self._state.branches[address.branch], exchange.model)
         is_kept = all(each.version in self._reads for each in (exchange.request, *exchange.rounds))
         laid_out = all(self._layouts.get((address.branch, sent)) for sent in {False, bool(exchange.rounds)})

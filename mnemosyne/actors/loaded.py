@@ -27,7 +27,7 @@ from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
 MANY = 256
-"""Number of events above which folding them is slow: an event of an object copies the table of all objects."""
+"""Number of events above which folding them is slow: each event of an object copies the table of all objects."""
 
 MANY_PLACES = 4096
 """Number of blocks of one message above which folding a single event is slow: each block that belongs to an object is

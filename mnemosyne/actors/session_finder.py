@@ -155,8 +155,8 @@ class SessionFinder:
             log.warning("the end of session %s cannot be recorded: %s", identity.stream, error)
 
     async def _ask_session(self, identity: Identity, message: Message) -> Answer:
-        """A session's answer, or its promise once that is kept, from an actor that knows every event that another
-        process wrote.
+        """A session's answer, from an actor that knows every event that another process wrote. After ``End``, it comes
+        once the end is durable.
         """
         while True:
             actor, asked = self.registry.ask(identity, message)

@@ -64,7 +64,7 @@ class ObjectTexts:
     async def _compare(self, query: str, newest_first: Sequence[MemoryObject], least: float) -> Sequence[PassageHit]:
         contents = await self.read(newest_first, MOST_COMPARED)
         found = await in_thread(lambda: find_passages(query, _texts(newest_first, contents), least))
-        return [attrs.evolve(each, score=0.0) for each in found]  # sums over words, not shares: no result states them
+        return [attrs.evolve(each, score=0.0) for each in found]  # a sum over words is no share: results omit it
 
     # Reading
 

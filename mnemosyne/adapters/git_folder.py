@@ -2,7 +2,7 @@
 runs.
 
 A repository has the name that ``git config mnemosyne.project NAME`` gives it, else that of its remote ``origin``, else
-of the folder of the main worktree, which all worktrees share. A folder without git is its own project.
+that of the folder of the main worktree, which all worktrees share. A folder without git is its own project.
 """
 
 import configparser

@@ -43,7 +43,7 @@ LONGEST_TEXT = 100_000
 """Maximum characters of an object per result."""
 
 PLANS_LOOKED_AT = 5
-"""Number of a folder's last sessions in which a plan that was left open is looked for."""
+"""Number of a folder's latest sessions that are searched for a plan left open."""
 
 _AGE = {"turn": "last_turn", "out_of_date": "stale"}
 

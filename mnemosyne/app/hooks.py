@@ -72,8 +72,8 @@ def parse_event(raw: bytes) -> HookEvent:
 
 
 def report(event: HookEvent, environ: Mapping[str, str], config: Config) -> None:
-    """Tell the client's server that the client has ended the session. On any other event, mark the session there as
-    the owner's, since its credential may have changed, and vouch for the prompt that the user submits.
+    """Report to the client's server that the client has ended the session. On any other event, mark the session there
+    as the owner's, since its credential may have changed, and vouch for the prompt that the user submits.
     """
     url = environ.get(BASE_URL, "") or url_of(config)
     headers = {SESSION_HEADER: event.session}

@@ -28,8 +28,8 @@ def hook(**options: object) -> None:
       mnemosyne hook < input.json
 
     At SessionStart, it prints the saved facts for the model's context, unless a server manages the session.
-    UserPromptSubmit sends the server the prompt's hash; SessionEnd lets it close the session. PreToolUse saves the
-    files (`run --record-worktree`). It always exits with 0 and reports problems on stderr.
+    UserPromptSubmit sends the server the prompt's hash; SessionEnd asks it to close the session. PreToolUse saves
+    the files (`run --record-worktree`). It always exits with 0 and reports problems on stderr.
     """
     from mnemosyne.app.hooks import parse_event, report
 

@@ -102,11 +102,11 @@ from information_schema.columns where table_schema = 'mnemosyne_views' group by 
 @log_options()
 @prints(answer_as_json, print_answer)
 def sql(query: str, seconds: float, **options: Any) -> QueryAnswer:
-    """Print the result of a PostgreSQL query over the log. QUERY is one statement; `-` reads it from stdin. Without it,
-    list the views and their columns.
+    """Print the result of a PostgreSQL query over the log. QUERY is one statement; `-` reads it from stdin. Without
+    QUERY, list the views and their columns.
 
     \b
-      mnemosyne sql                 what can be queried
+      mnemosyne sql                 list the views
       mnemosyne sql "select branch, count(*) from turns group by 1"
       mnemosyne sql "select * from turns where duration_ms > 60000" --json
 

@@ -82,7 +82,7 @@ ON_DAY = Query(
         where at >= %(day)s::bigint * {DAY} and at < (%(day)s::bigint + 1) * {DAY}) as turns,
     (select coalesce(sum(helpers), 0)::bigint from mnemosyne.budget_spent where day = %(day)s) as helpers""",
 )
-"""Of the read model of usage, too."""
+"""Also reads the tables of the read model of usage."""
 
 CACHED = Query(
     "cached",

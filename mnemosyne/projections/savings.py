@@ -31,7 +31,7 @@ TURNS = Table(
         "epoch": Type.INTEGER,
         "assumed": Type.BOOLEAN,
         "far": Type.BOOLEAN,  # whether its counts are not credible
-        "compared": Type.BOOLEAN,  # with its shadow; another turn would have cost the same
+        "compared": Type.BOOLEAN,  # if not, both sides cost what was billed
         "compacted": Type.BOOLEAN,
         "deviates": Type.BOOLEAN,
         "estimated": Type.INTEGER,
@@ -74,8 +74,8 @@ _OF_TURN = "filter (where coalesce(is_last, true))"
 
 
 def _sum_turns(which: str, *by: str, since: str = "0", order: str = "min(began)") -> str:
-    """The sums of turns with their billed replies, alike in price; what belongs to a turn is counted with its last
-    reply, or without one. ``which`` is about streams.
+    """A query for the sums of turns and their billed replies, by price. The columns of a turn count with its last
+    reply, or alone if it has none. ``which`` is a condition on ``stream``.
     """
     keys = ", ".join(("stream", *by, "mode, model, compared, replied, service_tier, inference_geo, speed"))
     sums = [f"coalesce(sum({name}), 0)::bigint as actual_{part}" for name, part in zip(TOKENS, _PARTS, strict=True)]
@@ -101,7 +101,7 @@ SAVED = Query("saved", _sum_turns(_SHOWN, since="%(since)s"))
 
 _TURN = ("branch", "turn", "attempt", "version", "began", "epoch", "rounds", "estimated", "counted")
 SAVED_BY_TURN = Query("saved_by_turn", _sum_turns("stream = %(stream)s", *_TURN, order="version, turns"))
-"""The row of the last reply of a turn has its ``turns``; replies with another price are in rows before it."""
+"""Only the row of a turn's last reply counts the turn; its replies at another price are in the rows before."""
 
 EPOCHS_OF = Query(
     "epochs_of",

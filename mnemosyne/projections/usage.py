@@ -43,7 +43,7 @@ LAST = ("last_input", "last_read", "last_write_5m", "last_write_1h")
 
 _PRICE = ("input", "output", "read", "long_factor", "long_output", "long_from", "fast")
 PRICES = Table("prices", {"stream": Type.UUID, "model": Type.TEXT}, dict.fromkeys(_PRICE, Type.INTEGER))
-"""The prices (``prices.Price``) of the models that a session named, at the time of recording: what SQL multiplies."""
+"""The prices (``prices.Price``) of the models that a session named, at the time of recording, for sums in SQL."""
 
 TURNS = Table(
     "turns",

@@ -527,7 +527,7 @@ class _Judge:
             return ()
         today = await self._deferred.account(address, exchange)
         if any(isinstance(each, TurnAccounted) and attrs.evolve(each, far=None) == event for each in today):
-            return (event,)  # which older servers recorded without ``far``
+            return (event,)  # older servers recorded it without ``far``
         if today != (event,):
             rules = _EARLIER if event.mode is Mode.OBSERVE else _EARLIER[:-2]
             for rule, repeats in product(rules, (False, True)):

@@ -388,7 +388,7 @@ class AgentSession:
         return manifest_as_json(await read_manifest(self._runtime.models.archive, str(identity.stream), branch, None))
 
     async def citations(self) -> Citations | None:
-        """Return which ids the last reply cites, leaves out and invents, so that the host can ask again; None if its
+        """Return which ids the last reply cites, omits and invents, so that the host can ask again; None if its
         model was not asked for any (setting ``grounding``). Raises BadTurn before the first request.
         """
         identity, branch = await self._find_place()

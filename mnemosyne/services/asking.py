@@ -66,9 +66,9 @@ async def ask(
     most_tokens: int,
     compose: Compose | None = None,
 ) -> MemoryAnswer:
-    """Answer a question from a session's objects in at most ``most_tokens`` tokens, or show the nearest passages in
-    ``NEAREST`` times as many: in a helper model's verified sentences, or not at all if it finds nothing; without its
-    answer, in quotes. Raises NotFound for an unknown branch, ContentForgotten for a deleted session.
+    """Answer a question from a session's objects in at most ``most_tokens`` tokens: in a helper model's verified
+    sentences, or not at all if it finds nothing; without its answer, in quotes, or else by the nearest passages in
+    ``NEAREST`` times the tokens. Raises NotFound for an unknown branch, ContentForgotten for a deleted session.
     """
     memory, among, searched = await memories.read_chosen(archive, stream, chosen)
     announcements = Announcements(memory.objects.values())

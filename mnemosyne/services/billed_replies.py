@@ -15,7 +15,7 @@ ReplyEvent = RoundBegan | RoundFinished | TurnFinished | TurnInterrupted
 @attrs.define
 class BilledReplies:
     """The replies of one attempt so far. ``last`` is the last round that began, 0 for none; ``by_round`` has no tokens
-    for a finished round without a count; the attempt's only reply, or an interrupted last one, is ``last``'s.
+    for a finished round without a count. The attempt's only reply, or an interrupted last one, has the key ``last``.
     """
 
     by_round: dict[int, tuple[Tokens | None, Terms]] = attrs.field(factory=dict)
@@ -33,7 +33,7 @@ class BilledReplies:
 
     @property
     def replies(self) -> Sequence[BilledReply]:
-        """The billed ones, in order."""
+        """The replies with a count, which are billed, in order."""
         return [(used, terms) for used, terms in self.by_round.values() if used is not None]
 
 

@@ -441,7 +441,7 @@ def cause_text(cold: ColdTokens) -> str:
 _UNREAD = {
     Unread.ALL: "unrecorded: nothing was read, not even the tools",
     Unread.PREFIX: "unrecorded: reads ended before the recorded messages",
-    Unread.HEAD: "unrecorded: tools and system prompt were read, no message",
+    Unread.HEAD: "unrecorded: tools and system prompt were read, but no message",
     Unread.MESSAGES: "unrecorded: reads ended between two messages",
     Unread.UNTIMED: "the entry expired or the provider lost it: the record has no times",
 }

@@ -123,7 +123,7 @@ class Replay:
             compared = [pair for pair in compared if not (pair[0].is_used or (prompt and pair[1].differs_in(prompt)))]
         if not compared:
             return None
-        # A request that came at the same time may have taken one of them meanwhile.
+        # A concurrent request may have taken one of them meanwhile.
         found, comparison = min(compared, key=lambda pair: (len(pair[1].differences), pair[0].is_used))
         found.is_used = True
         return RepeatedRequest(found.attempt, False, comparison)

@@ -296,7 +296,7 @@ def list_caveats(balance: Balance) -> list[str]:
         caveats.append(f"It would have compacted {times}; the size afterwards is assumed, from recorded sessions.")
     if balance.assumed:
         turns = plural(balance.assumed, "turn")
-        caveats.append(f"For {turns} the provider reported no complete usage; both sides have only what it reported.")
+        caveats.append(f"For {turns} the provider reported no complete usage; both sides count only what it reported.")
     if balance.far:
         turns = plural(balance.far, "turn")
         caveats.append(f"The provider's counts of {turns} are not credible; both sides of the comparison include them.")

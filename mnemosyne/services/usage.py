@@ -173,8 +173,8 @@ def consumption_of(row: Mapping[str, Any]) -> Consumption:
 
 
 def price_replies(tokens: Tokens, model: str | None, terms: Terms, *, size: int, replies: int = 1) -> Consumption:
-    """The usage of replies to requests for a ``model``, alike in ``terms`` and size class. Every sum of billed money
-    is made of these.
+    """The usage and cost of replies to requests for a ``model``, alike in ``terms`` and size class. Every total of
+    billed money is a sum of these.
     """
     amount = cost(tokens, model, prompt=size, terms=terms)
     if amount is not None or not replies:

@@ -202,7 +202,7 @@ class _Reader:
         return attrs.evolve(found, causes=tuple(causes))
 
     def _name_head(self, cold: ColdTokens) -> ColdTokens:
-        """Narrow the place of reads that are those of a request with a single message."""
+        """Narrow the place if the reads are as long as those of a request with a single message."""
         is_prefix = cold.cause is MissCause.UNRECORDED and cold.name == Unread.PREFIX.value
         return attrs.evolve(cold, name=Unread.HEAD.value) if is_prefix else cold
 

@@ -20,7 +20,7 @@ TODAY = 5 * DAY
 
 
 def turn(at: int, tokens: int) -> TurnFinished:
-    """A turn of Claude Opus 5.5, whose input costs 4,000 nanodollars a token. Its number is that of its tokens."""
+    """A turn of Claude Opus 5.5, whose input costs 4,000 nanodollars a token. Its number is ``tokens``."""
     return finished(tokens, "claude-opus-5-5", {"input_tokens": tokens, "output_tokens": 0}, at=at)
 
 

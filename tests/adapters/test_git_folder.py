@@ -39,7 +39,7 @@ def test_a_worktree_belongs_to_the_project_of_its_repository(tmp_path: Path, rem
 
 
 @pytest.mark.parametrize("name", ["team/app", "two words; and #more"])
-def test_a_name_in_the_configuration_precedes_the_remote_in_each_worktree(tmp_path: Path, name: str) -> None:
+def test_configured_project_name_takes_precedence_over_the_remote_in_each_worktree(tmp_path: Path, name: str) -> None:
     main = repository(tmp_path / "main")
     git(main, "config", "mnemosyne.project", name)
     git(main, "worktree", "add", "--quiet", str(tmp_path / "beside"))

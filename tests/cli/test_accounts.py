@@ -144,7 +144,7 @@ def test_savings_are_the_difference_to_the_unmanaged_session_with_the_assumption
     assert "a session\N{REPLACEMENT CHARACTER}" in lines[1]
     assert lines[1].endswith("$0.44         $0.84  $0.41 (48 %) saved")
     assert "It would have compacted 1 time; the size afterwards is assumed, from recorded sessions." in lines
-    assert "For 1 turn the provider reported no complete usage; both sides have only what it reported." in lines
+    assert "For 1 turn the provider reported no complete usage; both sides count only what it reported." in lines
 
 
 @pytest.mark.usefixtures("managed")

@@ -142,7 +142,7 @@ ENDED = {"hook_event_name": "SessionEnd", "reason": "clear"}
 def test_session_end_closes_the_session_once_and_ignores_unknown_ones(
     own_conversation: str, dsn: str, tmp_path: Path
 ) -> None:
-    """As the client, so that undo undoes what the person changed."""
+    """The end is recorded as the client's, so that undo reverts the last change of the person."""
     run("rename", own_conversation, "The login")
     external_id = run_json("sessions")[0]["external_id"]
     environ = environ_for(tmp_path, MNEMOSYNE_DSN=dsn, MNEMOSYNE_TENANT="t", MNEMOSYNE_UPSTREAM="http://127.0.0.1:9")

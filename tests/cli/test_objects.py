@@ -86,7 +86,7 @@ def test_link_is_shown_from_both_ends(capsys: pytest.CaptureFixture[str]) -> Non
     assert [line.split(":")[0] for line in capsys.readouterr().out.split("\n") if line] == ["part of d", "parent of a"]
 
 
-def test_an_extract_that_is_not_made_yet_is_shown_with_its_target_size(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_extract_that_does_not_exist_yet_is_shown_with_its_target_size(capsys: pytest.CaptureFixture[str]) -> None:
     shown = object_of("a", made("a", 0, size=40_000, tokens=10_000))
     _print_object((shown, {}))
     target = count_text(shown.object.tokens_at(Fidelity.DETAILED))

@@ -383,7 +383,7 @@ async def until_written(stage: Stage, entries: int) -> list[Entry]:
 
 @pytest.mark.parametrize("word", ["Remember", "Merke"])
 async def test_remember_in_a_prompt_is_the_user_s_word_only_if_a_hook_vouches_for_it(word: str) -> None:
-    """So is a word that the user set for it."""
+    """So is a word of the setting ``remember_words``."""
     async with serving(StoppableLog()) as stage:
         await talk(stage, "s", x_api_key="mine")
         await until_admitted(stage, KEY.fingerprint("mine"))

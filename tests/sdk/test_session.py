@@ -134,7 +134,7 @@ async def look_at_files(agent: Agent, session: Session, budget: int) -> None:
         await agent.ask(session, budget)
 
 
-async def test_what_a_tool_needs_is_restored_before_it_runs(dsn: str, tmp_path: Path) -> None:
+async def test_evicted_sources_of_a_tool_are_restored_before_it_runs(dsn: str, tmp_path: Path) -> None:
     async with open_agent({"rules": [{"times": 8, **SEEN}]}) as agent:
         async with opened(dsn, tmp_path) as session:
             await look_at_files(agent, session, 60_000)
@@ -151,7 +151,7 @@ async def test_what_a_tool_needs_is_restored_before_it_runs(dsn: str, tmp_path: 
         assert (await verify(dsn, tmp_path, "agent")).verdict == "ok"
 
 
-async def test_a_host_asks_again_where_a_strict_reply_cites_what_its_context_did_not_hold(
+async def test_host_can_ask_again_if_a_strict_reply_cites_an_id_that_its_context_lacked(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MNEMOSYNE_GROUNDING", "strict")

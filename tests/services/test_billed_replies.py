@@ -41,7 +41,7 @@ TERMS: Sequence[dict[str, Any]] = (
     {"service_tier": "priority"},
 )
 COUNTS = st.sampled_from((0, 1, 7, 90_000, 300_000, 10**12, -1, None))
-"""Some are no counts."""
+"""Some are not valid counts."""
 
 ONE_ROUND = {"type": "message", "input_tokens": 1}
 
@@ -50,7 +50,7 @@ EXAMPLES = count(1)
 
 @st.composite
 def usages(draw: st.DrawFn) -> dict[str, Any]:
-    """A ``usage`` as providers report it: with or without counts of the cache, on any terms, or none."""
+    """A ``usage`` as providers report it: with or without counts of the cache, on any terms; or empty."""
     kind = draw(st.sampled_from(("none", "plain", "cached", "split")))
     if kind == "none":
         return {}
@@ -66,7 +66,7 @@ def usages(draw: st.DrawFn) -> dict[str, Any]:
 @attrs.frozen
 class MadeTurn:
     """A turn: the model it asked for, its rounds by model and usage (none: the client's own request), whether its last
-    round was cut, and the usage of its end.
+    round was interrupted, and the usage of its end.
     """
 
     asked: str | None

@@ -29,7 +29,7 @@ async def test_sub_agents_in_another_order_get_their_own_replies() -> None:
     assert await replies(replay, "Do all.") == ["All"]
 
 
-async def test_equal_sub_agents_at_once_get_a_reply_each() -> None:
+async def test_parallel_sub_agents_with_the_same_task_each_get_their_own_reply() -> None:
     async with talking() as talk:
         for number in range(3):
             agent = ("x-claude-code-agent-id", f"agent-{number}")

@@ -86,4 +86,4 @@ class PostgresObjectIndex:
 def _by_meaning(embedder: Embedder | None, found: IndexAnswer) -> ByMeaning | None:
     if embedder is None:
         return None
-    return ByMeaning(embedder=embedder.name, calibration=embedder.calibration, passages=found.near, named=found.named)
+    return ByMeaning(embedder=embedder.name, calibration=embedder.calibration, passages=found.near, stubs=found.stubs)

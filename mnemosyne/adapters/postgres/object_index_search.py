@@ -52,13 +52,13 @@ class IndexQuery:
 
 @attrs.frozen(kw_only=True)
 class IndexAnswer:
-    """The result of a search among ``objects``, of which ``skipped`` are unreadable. ``named`` are the
-    objects with near stubs, with their nearness. Across sessions, ``name_of`` names objects.
+    """The result of a search among ``objects``, of which ``skipped`` are unreadable. ``stubs`` has the
+    nearness of the nearest stubs by object. Across sessions, ``name_of`` names objects.
     """
 
     words: ByWords
     near: Sequence[PassageHit]
-    named: Mapping[str, float]
+    stubs: Mapping[str, float]
     objects: int
     skipped: int = 0
 
@@ -263,7 +263,7 @@ def _find(
             coverage=[row[5] / most for row in best],
         ),
         near=[hit for hit in near if hit.passage != STUB],
-        named={hit.object: hit.score for hit in near if hit.passage == STUB},
+        stubs={hit.object: hit.score for hit in near if hit.passage == STUB},
         objects=int(objects),
         skipped=skipped,
     )

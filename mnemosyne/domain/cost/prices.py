@@ -184,7 +184,7 @@ _ROUNDS = ("message", "fallback_message")
 
 def find_last_usage(window: Tokens | None, before: Sequence[Tokens | None], *, repeats: bool = False) -> Tokens | None:
     """Return the usage of an interrupted last round, given the ``window`` of its turn and the rounds ``before``. None
-    before its first count: the window is then that of the round before, which earlier versions billed (``repeats``).
+    if no count came: the window then repeats that of the round before, which earlier versions billed (``repeats``).
     """
     if window is None:
         return None

@@ -15,7 +15,7 @@ from mnemosyne.domain.text.stubs import plain
 class WorkPlan:
     """The current plan. ``title`` is the first line of the plan that the user approved in plan mode, empty if there was
     none. ``turn`` is the turn of the last change. ``left`` counts the open items of the unfinished plan that this one
-    replaced. ``decisions`` are the user's answers to the agent's questions, from the end of the plan before on.
+    replaced. ``decisions`` are the user's answers to the agent's questions since the previous plan ended.
     """
 
     title: str = ""

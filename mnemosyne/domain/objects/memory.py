@@ -210,7 +210,7 @@ def _see(shown: BranchView, event: _OfView | ObjectPinned | ObjectUnpinned) -> B
 
 
 def add_all(memory: Memory, created: Iterable[ObjectCreated]) -> Memory:
-    """The memory after several objects were created. One step for all: each step copies the table of all objects."""
+    """The memory after several objects were created. All in one step, which copies the table of objects once."""
     objects, branches, entities = {**memory.objects}, {**memory.branches}, set[str]()
     for branch, events in groupby(created, attrgetter("branch")):
         shown, all_made, used = branches.get(branch, _NOTHING), list[MemoryObject](), set[str]()

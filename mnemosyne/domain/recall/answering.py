@@ -23,7 +23,7 @@ from mnemosyne.domain.text.words import compounds, query_words, words
 Tokens = Callable[[str], int]
 
 HELPER_TOKENS, NEAREST = 12_000, 2
-"""Maximum tokens of sources for a helper model; and how many times the room of an answer the nearest passages take."""
+"""Maximum tokens of sources for a helper model; maximum tokens of the nearest passages, in multiples of an answer's."""
 
 MOST_READ = 400_000
 """Maximum characters of one source that are compared with a question."""

@@ -225,7 +225,7 @@ def _describe(found: MemoryHit) -> str:
     percent = round(100 * found.score)
     size = f"{obj.kind.value}, turn {obj.last_turn}, {obj.tokens:,} tokens in full"
     said = f"{MARK}{obj.id} {found.fidelity.label}, {size}"
-    if not percent:  # so are the results of older logs, which a replay must repeat
+    if not percent:  # as in older logs, whose results a replay must repeat
         return f"{said}{old}"
     levels = [(level.label, obj.tokens_at(level)) for level in (Fidelity.DETAILED, Fidelity.COMPACT)]
     return f"{said}{''.join(f', {label} {tokens:,}' for label, tokens in levels if tokens)}{old}, relevance {percent} %"

@@ -20,7 +20,7 @@ MOST_LOOKED_AT = 50
 MOST_MORE = 200
 """Maximum number of passages of these objects beside the best one of each."""
 
-OWN, NAMED = 0.42, 0.18
+PASSAGE_WEIGHT, STUB_WEIGHT = 0.42, 0.18
 """Weights of the nearness of a passage and of its object's stub, of 1; words have the rest (ADR 117)."""
 
 LEAST_OF_OTHERS = 0.25
@@ -50,14 +50,14 @@ class ByWords:
 
 @attrs.frozen(kw_only=True)
 class ByMeaning:
-    """The passages that are nearest to a question, nearest first, and ``named``, objects with near stubs; scores are
-    dot products.
+    """The passages that are nearest to a question, nearest first, and the nearest ``stubs`` by object; scores are dot
+    products.
     """
 
     embedder: str
     calibration: Calibration
     passages: Sequence[PassageHit] = ()
-    named: Mapping[str, float] = attrs.field(factory=dict)
+    stubs: Mapping[str, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -174,7 +174,7 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float 
     others = min(least, LEAST_OF_OTHERS * RELEVANT)
     chosen: list[PassageHit] = []
     objects: set[str] = set()
-    for hit in sorted(_score(words, near, meaning.named if meaning else {}), key=lambda hit: -hit.score):
+    for hit in sorted(_score(words, near, meaning.stubs if meaning else {}), key=lambda hit: -hit.score):
         key = hit.object, hit.passage
         room = len(chosen) < len(objects) + MOST_MORE if hit.object in objects else len(objects) < limit
         if room and (not chosen or _is_relevant(meaning, nearness.get(key), coverage.get(key, 0.0), others)):
@@ -183,15 +183,15 @@ def combine(words: ByWords, meaning: ByMeaning | None, limit: int, least: float 
     return SearchResult(passages=chosen, embedder=embedder)
 
 
-def _score(words: ByWords, near: Sequence[PassageHit], named: Mapping[str, float]) -> Iterator[PassageHit]:
-    """The passages with their scores. What is not among the nearest counts as near as the last passage of them."""
+def _score(words: ByWords, near: Sequence[PassageHit], stubs: Mapping[str, float]) -> Iterator[PassageHit]:
+    """The passages with their scores. A passage or stub that is not among the nearest counts like the last passage."""
     shares = {(hit.object, hit.passage): hit.score for hit in words.passages}
     nearness = {(hit.object, hit.passage): max(0.0, hit.score) for hit in near}
     farthest = min(nearness.values(), default=0.0)
     for key in dict.fromkeys((*shares, *nearness)):
         share = (1 - WHOLE) * shares.get(key, 0.0) + WHOLE * words.whole.get(key[0], 0.0)
-        both = OWN * nearness.get(key, farthest) + NAMED * named.get(key[0], farthest)
-        yield PassageHit(*key, (1 - OWN - NAMED) * share + both if near else share)
+        both = PASSAGE_WEIGHT * nearness.get(key, farthest) + STUB_WEIGHT * stubs.get(key[0], farthest)
+        yield PassageHit(*key, (1 - PASSAGE_WEIGHT - STUB_WEIGHT) * share + both if near else share)
 
 
 def _is_relevant(meaning: ByMeaning | None, nearness: float | None, coverage: float, least: float) -> bool:

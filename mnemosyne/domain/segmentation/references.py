@@ -67,7 +67,7 @@ class Paths:
 def links(
     made: LinkedObject, index: ObjectPaths, known: Paths, prompt: BlockPlace
 ) -> Iterator[tuple[LinkRelation, Target]]:
-    """Yield the links from an object that is about to be made to earlier ones. ``prompt`` begins the exchange."""
+    """Yield the links from an object that is about to be made to earlier ones. ``prompt`` is the last one before it."""
     seen: set[Target] = set()
     for relation, target in (*_list_decisions(made, index, prompt), *_list_candidates(made, index, known)):
         if target not in seen:
@@ -76,7 +76,7 @@ def links(
 
 
 def _list_decisions(made: Indexable, index: ObjectPaths, prompt: BlockPlace) -> Iterator[tuple[LinkRelation, Target]]:
-    """Yield the decisions during a conversation, or since the prompt that a plan serves."""
+    """Yield the decisions during a conversation phase, or between a plan and the prompt before it."""
     first, traits = made.places[0], KINDS[made.kind]
     for decision in index.decided:
         if traits.is_conversation and first < decision.place:

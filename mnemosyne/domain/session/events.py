@@ -269,7 +269,7 @@ def _add_to_speaker(**then: Any) -> Upcast:
 
 
 def _add_scores(noted: dict[str, Any]) -> dict[str, Any]:
-    """Add the unknown scores of passages; an index that did not answer has none."""
+    """Add unknown scores to the passages; an index that did not answer has no passages."""
     found = [
         {**each, "passages": each["passages"] and [{**passage, "score": None} for passage in each["passages"]]}
         for each in noted["found"]

@@ -244,7 +244,7 @@ class AccountTurn(AttemptEvent):
     """A turn is over. ``client`` is the client's own request, ``rounds`` the requests that went upstream, at least one.
     ``cache`` are the provider's cache rules; ``scaled`` and ``parts`` as in SettingsTaken. Rules of earlier servers:
     ``bounded`` ignores counts far from the estimate; ``summed`` judges counts per turn, not per round; ``unstated``
-    judges both, but decisions only per turn.
+    judges both, but uses only counts per turn in decisions.
     ``client_before`` and ``sent_before`` are the client's previous request and the one that went upstream, None if not
     known or not needed.
     """
@@ -536,7 +536,7 @@ def _weigh(event: TurnAccounted) -> TurnAccounted:
 
 
 def is_far(event: TurnAccounted) -> bool:
-    """Whether the counts of any round are not credible; in older logs, the sums of its rounds."""
+    """Whether the counts of a round are not credible; in older logs, whether their sum is not."""
     if event.far is not None:
         return event.far
     return not _are_credible(event.actual, event.estimated * event.rounds, event.model)

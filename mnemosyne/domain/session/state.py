@@ -278,7 +278,7 @@ def evolve_all(session: Session, events: Iterable[Event]) -> Session:
 
 
 def _add_objects(session: Session, events: Iterable[Event]) -> Session:
-    """The session after several objects were created. Where something is evicted, each may be a repeated read."""
+    """The session after several objects were created. If objects are evicted, each new one may be a refetch."""
     created = [event for event in events if isinstance(event, ObjectCreated)]
     if any(session.memory.view_of(event.branch).fidelity for event in created):
         return reduce(evolve, created, session)

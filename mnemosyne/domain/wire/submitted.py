@@ -1,4 +1,4 @@
-"""What a client's hook reports: a hash of each prompt that the user submits, and the end of a session."""
+"""Reports of a client's hook: a hash of each prompt that the user submits, and the end of a session."""
 
 from hashlib import sha256
 

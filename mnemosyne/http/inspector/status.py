@@ -1,6 +1,6 @@
 """The server's status endpoints under ``/-/``: health, readiness, status and metrics.
 
-They work without the database and the page process. One more endpoint takes what a client's hook reports.
+They work without the database and the page process. One more endpoint receives the reports of a client's hook.
 """
 
 import hmac

@@ -109,7 +109,7 @@ async def test_an_object_is_found_by_its_words_and_the_passage_is_quoted(dsn: st
             await world.search(stream, question)
 
 
-async def test_the_stub_of_each_object_is_embedded_but_never_found(dsn: str) -> None:
+async def test_the_stub_of_each_object_is_embedded_but_is_never_a_result(dsn: str) -> None:
     async with indexing(dsn, embedder := HashedWords()) as world:
         stream = await world.add("s", *FILES)
         await world.catch_up()

@@ -46,7 +46,7 @@ def test_a_new_plan_replaces_the_old_one_and_counts_its_open_items() -> None:
     assert summarize_plan(found) == ("0 of 1", {"x": "open"}, 2)
 
 
-def test_a_plan_has_the_decisions_from_the_end_of_the_plan_before() -> None:
+def test_a_plan_has_the_decisions_since_the_previous_plan_ended() -> None:
     def asked(answer: str) -> Made:
         return ("AskUserQuestion", {"questions": []}, f'User has answered: "Which?"="{answer}"')
 

@@ -21,7 +21,7 @@ from tests.golden.sessions import golden_event
 TWO = reduce(memory.evolve, (made("a", 0), made("b", 2)), Memory())
 
 
-def test_a_conversation_that_contains_a_decision_is_no_use_of_it() -> None:
+def test_link_from_a_conversation_to_its_decision_is_not_a_use_of_it() -> None:
     decision = created("decided", 3, kind=ObjectKind.DESIGN_DECISION, source_key=None)
     for relation, used in ((LinkRelation.PARENT_OF, False), (LinkRelation.DEPENDS_ON, True)):
         kind = ObjectKind.PLAN if used else ObjectKind.CONVERSATION_PHASE
@@ -43,7 +43,7 @@ def test_folding_is_total_and_an_event_changes_only_its_own_object(events: list[
 
 
 @given(st.lists(st.sampled_from(["main", "fork-1"]), max_size=6), st.data())
-def test_objects_created_in_one_step_are_those_created_one_by_one(branches: list[str], data: st.DataObject) -> None:
+def test_creating_objects_in_one_step_equals_creating_them_one_by_one(branches: list[str], data: st.DataObject) -> None:
     before = reduce(memory.evolve, data.draw(histories), TWO)
     names = ["a", "b", *(f"new-{number}" for number in range(len(branches)))]
     created = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.events import Admission, ObjectForgotten
 from mnemosyne.domain.objects.kinds import ObjectKind, Role
 from mnemosyne.domain.recall.object_search import (
-    OWN,
+    PASSAGE_WEIGHT,
     ByMeaning,
     ByWords,
     Filter,
@@ -75,7 +75,7 @@ def test_more_of_any_measure_never_lowers_an_object(
             embedder="e",
             calibration=Calibration(nearness=0.0, coverage=0.0, base=50.0),
             passages=[hit(key, score=score) for key, (_, _, score, _) in zip(keys, each, strict=True)],
-            named={key: score for key, (*_, score) in zip(keys, each, strict=True)},
+            stubs={key: score for key, (*_, score) in zip(keys, each, strict=True)},
         )
         return found(words, near, len(each)).index(str(which))
 
@@ -89,14 +89,14 @@ def test_object_without_nearness_counts_as_near_as_the_last() -> None:
     words = ByWords(passages=[hit("a", score=0.5), hit("b", score=0.5)], coverage=[1.0, 1.0])
     (first, second) = combine(words, meaning(hit("a", score=0.9), hit("c", score=0.7)), 2).hits
     assert (first.object, second.object) == ("a", "b")
-    assert first.score - second.score == pytest.approx(0.2 * OWN)
+    assert first.score - second.score == pytest.approx(0.2 * PASSAGE_WEIGHT)
 
 
 def test_near_stub_raises_the_passages_of_its_object() -> None:
     words = ByWords(passages=[hit("a"), hit("b")], coverage=[1.0, 1.0])
     near = meaning(hit("a", score=0.6), hit("b", score=0.5))
     assert found(words, near) == ["a", "b"]
-    assert found(words, attrs.evolve(near, named={"b": 0.9, "c": 0.9})) == ["b", "a"]
+    assert found(words, attrs.evolve(near, stubs={"b": 0.9, "c": 0.9})) == ["b", "a"]
 
 
 def test_each_object_is_shown_with_its_best_passage() -> None:

@@ -104,7 +104,7 @@ def test_an_unrecorded_cause_names_the_place_where_the_reads_ended(read_tokens: 
     assert cause_text(found.cold).startswith("unrecorded: ")
 
 
-def test_reads_of_a_first_request_end_with_tools_and_system_prompt_which_did_not_change() -> None:
+def test_reads_as_long_as_a_first_request_s_ended_after_tools_and_system_prompt() -> None:
     for first, place in ((HEAD - 900, Unread.HEAD), (HEAD - 1_000, Unread.PREFIX), (0, Unread.PREFIX)):
         turns = ("10:00:00Z", first, HEAD - first), ("10:01:00Z", HEAD, 800), ("10:02:00Z", HEAD - 900, 2_500)
         *_, last = read(session(*turns))

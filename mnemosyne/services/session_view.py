@@ -139,8 +139,7 @@ def _cost_sentence(total: Balance, cost_so_far: str | None) -> str:
         return "No costs are recorded yet."
     turns, names = plural(total.turns, "turn"), ", ".join(map(printable, sorted(total.unknown)))
     notes = f" The helper model's share of the cost is {dollars_text(total.helpers)}." if total.helpers else ""
-    if total.unpriced:
-        notes += f" The cost lacks {plural(total.unpriced, 'reply')} without a known price ({names})."
+    notes += f" The cost lacks {plural(total.unpriced, 'unpriced reply')} ({names})." if total.unpriced else ""
     if not total.managed:
         observed = "only observed: the client's requests were sent unchanged, so nothing was saved or lost."
         return f"{turns}, {observed}{notes}"

@@ -148,16 +148,16 @@ def decide(command: Command, memory: Memory) -> tuple[recorded.ObjectEvent, ...]
 def decide_all(commands: Iterable[Command], memory: Memory) -> tuple[tuple[recorded.ObjectEvent, ...], Memory]:
     """Decide commands in order, each on the memory after the previous ones. Return the events and the final memory."""
     events: list[recorded.ObjectEvent] = []
-    for creates, some in groupby(commands, lambda command: isinstance(command, Create)):
+    for creates, group in groupby(commands, lambda command: isinstance(command, Create)):
         if creates:
             created: dict[str, recorded.ObjectCreated] = {}
-            for command in some:
+            for command in group:
                 if command.object not in memory.objects:
                     created.setdefault(command.object, recorded.ObjectCreated(**_fields(command)))
             events += created.values()
             memory = add_all(memory, created.values())
         else:
-            for command in some:
+            for command in group:
                 events += (decided := decide(command, memory))
                 memory = reduce(evolve, decided, memory)
     return tuple(events), memory

@@ -272,8 +272,8 @@ class Session:
 
 def evolve_all(session: Session, events: Iterable[Event]) -> Session:
     """The session after several events, in order."""
-    for are_new, some in groupby(events, lambda event: isinstance(event, ObjectCreated)):
-        session = _add_objects(session, some) if are_new else reduce(evolve, some, session)  # noqa: B031
+    for are_new, group in groupby(events, lambda event: isinstance(event, ObjectCreated)):
+        session = _add_objects(session, group) if are_new else reduce(evolve, group, session)  # noqa: B031
     return session
 
 

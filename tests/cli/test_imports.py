@@ -81,9 +81,9 @@ def test_help_of_a_command_imports_no_part_of_a_server_and_no_other_package() ->
         *rarely(
             [
                 ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 213),
-                ("context SESSION", SERVING | DECIDING, 122),
-                ("sessions", SERVING - {"mnemosyne.domain.segmentation"} | {"rich"}, 152),
-                ("usage", SERVING, 138),
+                ("context SESSION", SERVING | DECIDING, 124),
+                ("sessions", SERVING - {"mnemosyne.domain.segmentation"} | {"rich"}, 153),
+                ("usage", SERVING, 139),
             ]
         ),
     ],

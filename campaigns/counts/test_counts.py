@@ -20,17 +20,17 @@ from tests.http.managing import Client, look, look_for, text, think
 
 EXPECTED = """
                    statements transactions appends events rows event_bytes content_bytes hops parses parsed copies
-observe: plain              3            3       4      5    7        3011           833    3     22   2784      4
-observe: tool               3            3       4      5    8        3262         23223    3     22  69939      4
-manage: plain               4            4       4      7   10        4090          1108    4     47   5211      5
-manage: tool                4            4       4      7   11        4398         23599    4     47 161903      5
-manage: hidden              6            6       6      9   16        5632          3436    6     74  98491      7
-manage: epoch               5            5       4     10   15        5101          9014    6    130 225797      4
-observe: turn 103           3            3       4      4    6        2272           708    3     17  80321      4
-observe: turn 203           3            3       4      4    6        2272           708    3     17  80322      4
-observe: turn 2003          3            3       4      4    6        2289           709    3     17  80325      1
-manage: turn 103            4            4       4      6    9        3359           947    4     49 239130      4
-manage: turn 2003           4            4       4      6    9        3247           947    4     49 239145      1
+observe: plain              3            3       4      5    7        3023           833    3     22   2784      4
+observe: tool               3            3       4      5    8        3274         23223    3     22  69939      4
+manage: plain               4            4       4      7   10        4102          1108    4     47   5211      5
+manage: tool                4            4       4      7   11        4410         23599    4     47 161903      5
+manage: hidden              6            6       6      9   16        5644          3436    6     74  98491      7
+manage: epoch               5            5       4     10   15        5113          9014    6    130 225797      4
+observe: turn 103           3            3       4      4    6        2284           708    3     17  80321      4
+observe: turn 203           3            3       4      4    6        2284           708    3     17  80322      4
+observe: turn 2003          3            3       4      4    6        2301           709    3     17  80325      1
+manage: turn 103            4            4       4      6    9        3371           947    4     49 239130      4
+manage: turn 2003           4            4       4      6    9        3259           947    4     49 239145      1
 """
 """``doors.Counts`` explains the columns. The conversation has 80 KB. A tool turn has a result of 20 KB, a hidden round
 searches memory, and an epoch rewrites the upstream history. Turns 103 to 2003 belong to a long session; the turn before

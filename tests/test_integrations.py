@@ -40,7 +40,7 @@ def test_every_command_that_a_plugin_runs_exists() -> None:
     commands = [shlex.split(each["command"]) for each in hooks]
     commands += [[each["command"], *each["args"]] for each in read(CLAUDE / ".mcp.json")["mcpServers"].values()]
     script = (OPENCODE / "mnemosyne.js").read_text(encoding="utf-8")
-    commands += [["mnemosyne", name] for name in re.findall(r'COMMAND, \[?"(\w+)"', script)]
+    commands += [["mnemosyne", name] for name in re.findall(r'COMMAND[^"\n]*, "(\w+)"\]', script)]
     assert len(commands) == 6
     for program, name in commands:
         assert program == "mnemosyne"
@@ -143,6 +143,31 @@ def test_opencode_plugin_reads_its_settings_file_and_the_environment_takes_prece
         assert told["compacting"]["context"][0].endswith("\n/a//b,] 900 variable")
         assert server["environment"] == {"MNEMOSYNE_DATA_DIR": "/a//b,]", "MNEMOSYNE_MEMORY_TOKENS": "900"}
     assert server["command"] == [str(command) if is_read else "mnemosyne", "mcp"]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="opencode's plugin is for node's kind of program")
+@pytest.mark.parametrize(
+    ("text", "block"),
+    [
+        ('{"command": ["/bin/sh", "-c", "echo known $0"]}', ["known hook"]),
+        ('{"command": [7]}', []),
+        ('{"settings": {"host": "\\u0000"}}', []),
+    ],
+)
+def test_opencode_plugin_takes_a_command_as_a_list_and_an_impossible_one_blocks_no_prompt(
+    tmp_path: Path, text: str, block: list[str]
+) -> None:
+    script, file = tmp_path / "program.mjs", tmp_path / "opencode/mnemosyne.jsonc"
+    script.write_text(PROGRAM.replace("PLUGIN", json.dumps((OPENCODE / "mnemosyne.js").as_uri())), encoding="utf-8")
+    file.parent.mkdir()
+    file.write_text(text, encoding="utf-8")
+    node = shutil.which("node")
+    assert node is not None
+    environ = {"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(tmp_path)}
+    done = subprocess.run([node, script], cwd=tmp_path, env=environ, capture_output=True, timeout=DEADLINE, check=True)
+    told = json.loads(done.stdout)
+    assert [each.rpartition("\n")[2] for each in told["compacting"]["context"]] == block
+    assert told["told"][0][0]["text"] == "Remember it"
 
 
 ENDINGS = """

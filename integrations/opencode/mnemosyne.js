@@ -25,7 +25,7 @@ function readConfig() {
 }
 
 const CONFIG = readConfig()
-const COMMAND = process.env.MNEMOSYNE_COMMAND || CONFIG.command || "mnemosyne"
+const COMMAND = [process.env.MNEMOSYNE_COMMAND || CONFIG.command || "mnemosyne"].flat() // a list as in opencode's file
 const SETTINGS = Object.fromEntries(
   Object.entries(CONFIG.settings ?? {})
     .map(([name, value]) => [`MNEMOSYNE_${name.toUpperCase()}`, String(value)])
@@ -38,14 +38,14 @@ function ask(event) {
   return new Promise((resolve) => {
     const env = { ...process.env, ...SETTINGS }
     const stdio = ["pipe", "pipe", "ignore"]
-    const child = spawn(COMMAND, ["hook"], { cwd: event.cwd, env, stdio, timeout: LONGEST_WAIT })
+    const child = spawn(COMMAND[0], [...COMMAND.slice(1), "hook"], { cwd: event.cwd, env, stdio, timeout: LONGEST_WAIT })
     let told = ""
     child.stdout.setEncoding("utf8").on("data", (piece) => (told += piece))
     child.stdin.on("error", () => {})
     child.on("error", () => resolve(""))
     child.on("close", (code) => resolve(code === 0 ? told.trim() : ""))
     child.stdin.end(JSON.stringify(event))
-  })
+  }).catch(() => "") // of what no program can be started with, such as a NUL
 }
 
 /** An id that puts a part behind that one: opencode orders the parts of a message by their ids. */
@@ -80,7 +80,7 @@ export const Mnemosyne = async ({ client, directory }) => {
 
   return {
     config: async (config) => {
-      const server = { type: "local", command: [COMMAND, "mcp"], environment: SETTINGS }
+      const server = { type: "local", command: [...COMMAND, "mcp"], environment: SETTINGS }
       config.mcp = { mnemosyne: server, ...config.mcp }
     },
 

@@ -75,7 +75,8 @@ def report(event: HookEvent, environ: Mapping[str, str], config: Config) -> None
     """Report to the client's server that the client has ended the session. On any other event, mark the session there
     as the owner's, since its credential may have changed, and vouch for the prompt that the user submits.
     """
-    url = environ.get(BASE_URL, "") or url_of(config)
+    named = environ.get(BASE_URL, "")
+    url = named if named.startswith("http:") else url_of(config)  # behind a door, it may name the provider
     headers = {SESSION_HEADER: event.session}
     if event.name == END:
         headers[ENDED_HEADER] = "1"

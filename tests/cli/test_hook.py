@@ -156,6 +156,18 @@ def test_session_end_closes_the_session_once_and_ignores_unknown_ones(
     assert "renamed" in run("undo", own_conversation).output
 
 
+def test_the_end_of_a_session_behind_a_door_reaches_the_server_though_the_base_url_names_the_provider(
+    own_conversation: str, dsn: str, tmp_path: Path
+) -> None:
+    external_id = run_json("sessions")[0]["external_id"]
+    environ = environ_for(tmp_path, MNEMOSYNE_DSN=dsn, MNEMOSYNE_TENANT="t", MNEMOSYNE_UPSTREAM="http://127.0.0.1:9")
+    with serving(environ=environ) as url:
+        behind = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com", "MNEMOSYNE_PORT": url.rpartition(":")[2]}
+        assert ask({**environ, **behind}, {**ENDED, "session_id": external_id}) == ("", "")
+    changes = [each["what"] for each in run_json("timeline", own_conversation, "--by", "client")]
+    assert "closed" in changes, changes
+
+
 @pytest.mark.release
 def test_a_session_in_the_second_of_two_databases_is_closed(databases: LentDatabases, tmp_path: Path) -> None:
     with databases.lend() as one, databases.lend() as two:

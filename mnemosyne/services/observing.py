@@ -1,6 +1,7 @@
 """Plans and repetitions in a session's tool calls, read from its log for people."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -133,12 +134,15 @@ async def observe_history(archive: Archive, stream: UUID, history: History, bran
 
 
 async def find_open_plan(archive: Archive, streams: Iterable[UUID]) -> Mapping[str, Any] | None:
-    """The plan of the first of these sessions that follows one, as JSON with its ``session``. Raises LogFailed."""
+    """The plan of the first of these sessions that follows one, as JSON with its ``session``; an unreadable session is
+    left out.
+    """
     for stream in streams:
-        history = history_of(str(stream), await archive.events.read(stream))
-        plan = (await observe_history(archive, stream, history)).plan
-        if plan is not None and plan.is_followed:
-            return {"session": str(stream), **(plan_as_json(plan) or {})}
+        with suppress(LogFailed):
+            history = history_of(str(stream), await archive.events.read(stream))
+            plan = (await observe_history(archive, stream, history)).plan
+            if plan is not None and plan.is_followed:
+                return {"session": str(stream), **(plan_as_json(plan) or {})}
     return None
 
 

@@ -1,11 +1,16 @@
 """Plans and repetitions are read from a session's log, over successive windows, each call once."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import attrs
+import pytest
 
 from mnemosyne.domain.history.plans import WorkPlan
+from mnemosyne.domain.ports import Recorded
+from mnemosyne.domain.session.events import Event
+from mnemosyne.errors import LogDamaged
 from mnemosyne.services.checkpoints import name
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.knowledge import WriteStamp
@@ -70,6 +75,22 @@ async def test_an_open_plan_is_that_of_the_first_session_that_follows_one() -> N
         assert (found["session"], found["progress"]) == (str(talk.stream), "1 of 2")
         await talk.ask(body([*history, assistant("Now."), *called("TodoWrite", todos(b="completed"), "ok", 2)]))
         assert await find_open_plan(talk.archive, [talk.stream]) is None
+
+
+async def test_a_damaged_session_does_not_hide_the_open_plan_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Do it."), *called("TodoWrite", todos(a="pending"), "ok", 1)]))
+        read = talk.archive.log.read
+
+        async def read_whole(stream: UUID) -> Sequence[Recorded[Event]]:
+            if stream != talk.stream:
+                raise LogDamaged("a page of its files is torn")
+            return await read(stream)
+
+        monkeypatch.setattr(talk.archive.log, "read", read_whole)
+        found = await find_open_plan(talk.archive, [UUID(int=1), talk.stream])
+    assert found is not None
+    assert found["session"] == str(talk.stream)
 
 
 async def test_cached_observations_are_read_again_after_more_turns() -> None:

@@ -125,7 +125,7 @@ def read_prompt(read: Transcript, submitted: SubmittedBlock | None, provenance: 
 
 def find_remembered(text: str, commands: tuple[str, ...] = REMEMBER) -> LearnedFact | None:
     """The text that a prompt beginning with one of these commands asks to remember."""
-    found = _command(commands).match(text)
+    found = _command(commands).match(text) if commands else None
     if found is None:
         return None
     words = found[1].rstrip()

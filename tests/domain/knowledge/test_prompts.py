@@ -144,6 +144,11 @@ def test_the_user_s_own_words_replace_remember(begins: str, found: int) -> None:
     assert find_remembered(f"abc {PNPM}", ("merke", "a.c")) is None, "words are no patterns"
 
 
+@pytest.mark.parametrize("begins", [": ", '" ', '", '])
+def test_without_a_word_for_it_no_prompt_commands_anything(begins: str) -> None:
+    assert find_remembered(begins + PNPM, ()) is None
+
+
 def test_a_correction_waits_for_its_confirmation() -> None:
     place = KnowledgePlace()
     first = place.remember("deploys are on Mondays")

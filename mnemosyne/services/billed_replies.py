@@ -29,7 +29,8 @@ class BilledReplies:
         elif self.last not in self.by_round:
             before = [self.by_round.get(number, (None,))[0] for number in range(1, self.last)]
             used = find_last_usage(window_of(event.usage), before) if self.last else tokens_of(event.usage)
-            self.by_round[self.last] = used, terms_of_end(event)
+            terms, searched = terms_of_end(event), sum(each.searches for _, each in self.replies)
+            self.by_round[self.last] = used, attrs.evolve(terms, searches=max(0, terms.searches - searched))
 
     @property
     def replies(self) -> Sequence[BilledReply]:

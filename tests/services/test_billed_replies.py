@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections, PostgresSpending
 from mnemosyne.app.storage import event_codec
+from mnemosyne.domain.cost.catalogue import WEB_SEARCH
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.budget import DAY
@@ -166,3 +167,22 @@ def test_every_view_of_any_session_has_the_same_bill(dsn: str, made: Sequence[Ma
     for turn, balance in zip(made, of_turns, strict=True):
         if turn.account["assumed"] or turn.account["far"] or not turn.rounds:
             assert balance.nanodollars_saved == 0
+
+
+def test_an_interrupted_round_is_not_billed_the_searches_of_the_rounds_before(dsn: str) -> None:
+    """The usage of a turn sums the searches of its rounds."""
+    day = next(EXAMPLES)
+    stream, model = UUID(int=day), "claude-opus-4-5"
+    searched = {"input_tokens": 1, "output_tokens": 1, "server_tool_use": {"web_search_requests": 3}}
+    in_all = {"input_tokens": 2, "output_tokens": 5, "server_tool_use": {"web_search_requests": 4}}
+    account = {"mode": Mode.MANAGE, "assumed": False, "far": False, "actual": Tokens()}
+    turn = MadeTurn(model, [(model, searched), (model, {})], True, in_all, account, Tokens())
+    start = SessionStarted(at=day * DAY, tenant="t", external_id="s", client="c", client_version=None, salt=b"s")
+
+    async def run() -> tuple[dict[str, savings.Balance | int], list[savings.Balance]]:
+        async with open_world(POSTGRES, dsn, event_codec()) as world:
+            return await bills(world, stream, day, [start, *turn.events(1, day * DAY + 1)])
+
+    found, _ = trio.run(run)
+    billed = {each.nanodollars if isinstance(each, savings.Balance) else each for each in found.values()}
+    assert billed == {4 * WEB_SEARCH + 3 * 5_000 + 5 * 25_000}

@@ -5,8 +5,8 @@ set local check_function_bodies = off;  -- the read models get their columns whe
 drop function mnemosyne.billed_replies();
 
 -- The billed replies. For a managed attempt these are its finished rounds and, if the last round was interrupted, that
--- round (`find_last_usage` in domain/cost/prices.py): the last prompt of the attempt's usage, and its output less that
--- of the finished rounds. If the interruption came before the round's first count, that usage repeats the round before,
+-- round (`find_last_usage` in domain/cost/prices.py): the last prompt of the attempt's usage, and its output and
+-- searches less those of the finished rounds. If the interruption came before the round's first count, that usage repeats the round before,
 -- and the interrupted round is not listed.
 create function mnemosyne.billed_replies() returns table (
     stream uuid, branch text, turn bigint, attempt bigint, round bigint, asked_model text, model text, began bigint,
@@ -23,11 +23,13 @@ create function mnemosyne.billed_replies() returns table (
     where u.input_tokens is not null and (u.round > 0 or u.in_rounds is null)
     union all
     select u.stream, u.branch, u.turn, u.attempt, u.in_rounds, u.asked_model, u.model, u.began, u.at, u.service_tier,
-        u.inference_geo, u.speed, u.factor, u.fast, u.web_searches, u.last_input, u.last_read, u.last_write_5m,
-        u.last_write_1h, greatest(0, u.output_tokens - e.output_tokens)
+        u.inference_geo, u.speed, u.factor, u.fast, greatest(0, u.web_searches - e.web_searches), u.last_input,
+        u.last_read, u.last_write_5m, u.last_write_1h, greatest(0, u.output_tokens - e.output_tokens)
     from mnemosyne.usage_turns u
     cross join lateral (
-        select coalesce(sum(r.output_tokens), 0)::bigint as output_tokens from mnemosyne.usage_turns r
+        select coalesce(sum(r.output_tokens), 0)::bigint as output_tokens,
+            coalesce(sum(r.web_searches), 0)::bigint as web_searches
+        from mnemosyne.usage_turns r
         where (r.stream, r.branch, r.turn, r.attempt) = (u.stream, u.branch, u.turn, u.attempt) and r.round > 0
     ) e
     left join mnemosyne.usage_turns p

@@ -134,9 +134,7 @@ async def observe_history(archive: Archive, stream: UUID, history: History, bran
 
 
 async def find_open_plan(archive: Archive, streams: Iterable[UUID]) -> Mapping[str, Any] | None:
-    """The plan of the first of these sessions that follows one, as JSON with its ``session``; an unreadable session is
-    left out.
-    """
+    """The first open plan of these sessions, as JSON with its ``session``. An unreadable session has none."""
     for stream in streams:
         with suppress(LogFailed):
             history = history_of(str(stream), await archive.events.read(stream))

@@ -21,7 +21,7 @@ class Budget(NamedTuple):
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 33_460, 29_000),
     "actors": Budget("mnemosyne/actors", 7_795, 5_400),
-    "projections": Budget("mnemosyne/projections", 2_165, 2_300),
+    "projections": Budget("mnemosyne/projections", 2_170, 2_300),
     "services": Budget("mnemosyne/services", 10_005, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_180, 7_600),
     "http": Budget("mnemosyne/http", 7_625, 5_900),
@@ -29,7 +29,7 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 7_045, 5_600),
     "replay": Budget("mnemosyne/replay", 830, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_055, 2_300),
-    "mnemosyne": Budget("mnemosyne", 87_235, 65_800),
+    "mnemosyne": Budget("mnemosyne", 87_240, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_825, 11_000),
     "tests": Budget("tests", 79_550, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.

@@ -96,7 +96,12 @@ group by {keys}, size, shadow_size
 order by {order}, {keys}, size, shadow_size"""
 
 
-_SHOWN = "(%(streams)s::uuid[] is null or stream = any(%(streams)s))"
+_SHOWN = """stream = any(array(
+    select distinct stream from mnemosyne.savings_turns
+    where (%(streams)s::uuid[] is null or stream = any(%(streams)s)) and began >= %(since)s
+))"""
+"""An array, so that the replies of other streams are not added up first."""
+
 SAVED = Query("saved", _sum_turns(_SHOWN, since="%(since)s"))
 
 _TURN = ("branch", "turn", "attempt", "version", "began", "epoch", "rounds", "estimated", "counted")

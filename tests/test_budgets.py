@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_460, 29_000),
+    "domain": Budget("mnemosyne/domain", 33_465, 29_000),
     "actors": Budget("mnemosyne/actors", 7_795, 5_400),
     "projections": Budget("mnemosyne/projections", 2_170, 2_300),
     "services": Budget("mnemosyne/services", 10_005, 6_000),
@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_055, 2_300),
     "mnemosyne": Budget("mnemosyne", 87_240, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 12_825, 11_000),
-    "tests": Budget("tests", 79_550, 50_000),
+    "tests": Budget("tests", 79_555, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 15_810, 12_000),
     "benchmarks": Budget("benchmarks", 8_505, 6_000),

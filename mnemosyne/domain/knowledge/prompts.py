@@ -29,10 +29,12 @@ REMEMBER = ("remember",)
 @cache
 def _command(commands: tuple[str, ...]) -> re.Pattern[str]:
     """The command at the beginning of a prompt, and its argument: the rest of the line. ``opencode run`` 1.18.33 puts a
-    prompt of several words in quotation marks.
+    prompt of several words in quotation marks. No space follows the full-width punctuation of Chinese and Japanese.
     """
     named = "|".join(map(re.escape, sorted(commands, key=len, reverse=True)))
-    return re.compile(rf'\A\s*+"?+(?:{named})(?:[^\S\n]++that)?+[:,]?+[^\S\n]++(\S[^\n]*+)', re.IGNORECASE)
+    return re.compile(
+        rf'\A\s*+"?+(?:{named})(?:[^\S\n]++that)?+(?:[:,]?+[^\S\n]++|[\uff1a\uff0c])(\S[^\n]*+)', re.IGNORECASE
+    )
 
 
 _MARKS = (

@@ -137,9 +137,12 @@ def test_remember_is_a_command_only_at_the_beginning(text: str) -> None:
     assert find_remembered(text) is None
 
 
-@pytest.mark.parametrize(("begins", "found"), [("Merke dir: ", 1), ("merke ", 1), ("note this ", 0), ("remember ", 0)])
+@pytest.mark.parametrize(
+    ("begins", "found"),
+    [("Merke dir: ", 1), ("merke ", 1), ("\u8a18\u4f4f\uff1a", 1), ("note this ", 0), ("remember ", 0)],
+)
 def test_the_user_s_own_words_replace_remember(begins: str, found: int) -> None:
-    learned = find_remembered(begins + PNPM, ("merke", "merke dir", "a.c"))
+    learned = find_remembered(begins + PNPM, ("merke", "merke dir", "\u8a18\u4f4f", "a.c"))
     assert [each.text for each in [learned] if each] == [PNPM] * found
     assert find_remembered(f"abc {PNPM}", ("merke", "a.c")) is None, "words are no patterns"
 

@@ -1,8 +1,8 @@
 """The project of a folder, from git's files. A request names the folder, so only regular files are read, and no program
 runs.
 
-A repository has the name that ``git config mnemosyne.project NAME`` gives it, else that of its remote ``origin``, else
-that of the folder of the main worktree, which all worktrees share. A folder without git is its own project.
+A repository is named by ``git config mnemosyne.project NAME``, else by its remote ``origin``, else by the folder of the
+main worktree, which all worktrees share. A folder without git is its own project.
 """
 
 import configparser

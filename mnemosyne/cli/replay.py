@@ -296,7 +296,7 @@ def _print_review(review: "Review") -> None:
     if review.turns and review.by_earlier_version:
         say("An earlier version recorded this session; today's planner may compact and evict differently.")
     if review.old_accounts:
-        accounts = f"by the rules before 2026-11-29: {plural(review.old_accounts, 'account')}. They expected no reads"
+        accounts = f"by the rules before 2026-11-30: {plural(review.old_accounts, 'account')}. They expected no reads"
         say(f"{accounts} from a cache without markers, and treated missing and incredible counts differently.")
     if review.turns:
         say(f"decided differently today: {', '.join(review.turns)}")

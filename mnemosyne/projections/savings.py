@@ -31,7 +31,7 @@ TURNS = Table(
         "epoch": Type.INTEGER,
         "assumed": Type.BOOLEAN,
         "far": Type.BOOLEAN,  # whether its counts are not credible
-        "compared": Type.BOOLEAN,  # if not, both sides cost what was billed
+        "compared": Type.BOOLEAN,  # if false, both sides cost the billed amount
         "compacted": Type.BOOLEAN,
         "deviates": Type.BOOLEAN,
         "estimated": Type.INTEGER,

@@ -148,7 +148,7 @@ class SessionFinder:
 
     async def end(self, external_id: str, at: int, correlation_id: str) -> None:
         """Close the session with this name, which its client has ended, if it is on record. A failure is logged."""
-        identity = self._name(external_id)
+        identity = self._name(sanitize.text(external_id))
         try:
             await self._ask_session(identity, End(at=at, correlation_id=correlation_id))
         except MnemosyneError as error:

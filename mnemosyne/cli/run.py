@@ -390,29 +390,28 @@ def _print_summary(config: Config, began: int, *, complete: bool) -> None:
     from mnemosyne.app.process import now
     from mnemosyne.app.read_models import open_read_models
     from mnemosyne.app.settings import limits_of
-    from mnemosyne.services.budgets import Budgets, read_bill
+    from mnemosyne.services.budgets import Budgets
     from mnemosyne.services.cache_misses import describe_misses, read_session_misses
     from mnemosyne.services.savings import Savings, read_break_even, read_savings
 
-    async def read() -> tuple[Savings | None, int | None, int, list[str]]:
-        found, break_even, bill, sentences = None, None, 0, list[str]()
+    async def read() -> tuple[Savings | None, int | None, list[str]]:
+        found, break_even, sentences = None, None, list[str]()
         with trio.move_on_after(SUMMARY_SECONDS):
             async with open_read_models(config, lambda sentence: None) as models:
                 found = await read_savings(models, began)
                 break_even = await read_break_even(models, found)
-                bill = await read_bill(models, found.sessions, began)
                 sentences = await Budgets(lambda: limits_of(config), now).describe(models, found.sessions)
                 misses = describe_misses(await read_session_misses(models.archive, found.sessions, began))
                 sentences = [*([misses] if misses is not None else []), *sentences]
-        return found, break_even, bill, sentences
+        return found, break_even, sentences
 
     try:
-        found, break_even, bill, sentences = trio.run(read)
+        found, break_even, sentences = trio.run(read)
     except Exception:  # the client has ended, so an error here must not matter
         logging.getLogger(__name__).debug("cannot summarize the recorded turns", exc_info=True)
         return
     if found is not None and found.sessions:
-        _say(f"{render_recorded(found, config.mode, break_even, bill)}{_repeat_options(config)}")
+        _say(f"{render_recorded(found, config.mode, break_even)}{_repeat_options(config)}")
         for sentence in sentences:
             _say(f"{sentence}.")
     elif found is None or not complete:
@@ -425,18 +424,14 @@ def _repeat_options(config: Config) -> str:
     return "".join(f" --{name.replace('_', '-')} {shlex.quote(str(getattr(config, name)))}" for name in given)
 
 
-def render_recorded(found: "Savings", mode: str, break_even: int | None = None, bill: int = 0) -> str:
-    """A sentence about the recorded turns. ``mode`` is the requested mode; ``break_even`` as in ``read_break_even``;
-    ``bill`` is the cost of all replies, side calls included, in nanodollars.
-    """
+def render_recorded(found: "Savings", mode: str, break_even: int | None = None) -> str:
+    """A sentence about the recorded turns. ``mode`` is the requested mode; ``break_even`` as in ``read_break_even``."""
     from mnemosyne.services.savings import describe_loss
 
     total = found.total
     parts = [f"recorded {plural(total.turns, 'turn')}"]
     if total.is_priced:
-        bill += total.helpers
-        sides = " with side calls" if bill > total.nanodollars else ""
-        parts.append(f"{dollars_text(max(bill, total.nanodollars))}{sides}")
+        parts.append(dollars_text(total.nanodollars))
     if total.unpriced:
         names = ", ".join(map(printable, sorted(total.unknown)))
         parts.append(f"{plural(total.unpriced, 'reply')} without a known price ({names})")

@@ -13,7 +13,7 @@ from mnemosyne.domain.session.ledger import is_compared, is_far
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.projections.projection import PROMPT_TOKENS, TOKENS, Merge, Projection, Query, Row, Table, Type, row_of
-from mnemosyne.projections.usage import USAGE, size_class
+from mnemosyne.projections.usage import TERMS, USAGE, size_class
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")
@@ -70,43 +70,50 @@ def _turn(event: TurnAccounted, version: int) -> Row:
 
 _PROMPT = "shadow_input + shadow_read + shadow_write_5m + shadow_write_1h"
 _SIMULATED = [f"{side}_{part}" for side in _SIDES[:2] for part in _PARTS]
-_OF_TURN = "filter (where coalesce(is_last, true))"
+_OF_TURN = "mode is not null and coalesce(is_last, true)"
 
 
-def _sum_turns(which: str, *by: str, since: str = "0", order: str = "min(began)") -> str:
-    """A query for the sums of turns and their billed replies, by price. The columns of a turn count with its last
-    reply, or alone if it has none. ``which`` is a condition on ``stream``.
+def _sum_bills(which: str, *by: str, where: str = "true", order: str = "min(coalesce(began, asked_at))") -> str:
+    """A query for the sums of turns and billed replies, by price. The columns of a turn count with its last reply, or
+    alone if it has none. Replies without an account, such as those to side calls, have no ``mode``. ``which`` is a
+    condition on ``stream``.
     """
-    keys = ", ".join(("stream", *by, "mode, model, compared, replied, service_tier, inference_geo, speed"))
+    columns = {name: name for name in ("stream", *by, "mode", "compared", "replied", *TERMS) if name != "web_searches"}
+    columns |= {"model": "coalesce(model, asked)", "size": "coalesce(size, 0)", "shadow_size": size_class(_PROMPT)}
+    keys = ", ".join(columns.values())
     sums = [f"coalesce(sum({name}), 0)::bigint as actual_{part}" for name, part in zip(TOKENS, _PARTS, strict=True)]
-    sums += [f"coalesce(sum({name}) {_OF_TURN}, 0)::bigint as {name}" for name in _SIMULATED]
-    sums += [f"count(*) filter (where {name} and coalesce(is_last, true)) as {name}" for name in _FLAGS]
-    return f"""select {keys}, coalesce(size, 0) as size, {size_class(_PROMPT)} as shadow_size,
-    count(*) {_OF_TURN} as turns, count(is_last) as replies,
-    coalesce(sum(web_searches), 0)::bigint as web_searches, bool_or(deviates) as deviates,
+    sums += [f"coalesce(sum({name}) filter (where {_OF_TURN}), 0)::bigint as {name}" for name in _SIMULATED]
+    sums += [f"count(*) filter (where {name} and {_OF_TURN}) as {name}" for name in _FLAGS]
+    return f"""select {", ".join(f"{value} as {name}" for name, value in columns.items())},
+    count(*) filter (where {_OF_TURN}) as turns, count(is_last) as replies,
+    coalesce(sum(web_searches), 0)::bigint as web_searches, coalesce(bool_or(deviates), false) as deviates,
     {", ".join(sums)}
-from mnemosyne.savings_turns left join (
-    select stream, branch, turn, attempt, model as replied, service_tier, inference_geo, speed, web_searches,
-        {", ".join(TOKENS)}, {size_class(PROMPT_TOKENS)} as size,
+from (select * from mnemosyne.savings_turns where {which}) t full join (
+    select stream, branch, turn, attempt, asked_model as asked, model as replied, coalesce(began, at) as asked_at,
+        {", ".join(TERMS)}, {", ".join(TOKENS)}, {size_class(PROMPT_TOKENS)} as size,
         row_number() over (partition by stream, branch, turn, attempt order by round desc) = 1 as is_last
     from mnemosyne.billed_replies() where {which}
 ) r using (stream, branch, turn, attempt)
-where {which} and began >= {since}
-group by {keys}, size, shadow_size
-order by {order}, {keys}, size, shadow_size"""
+where (mode is not null or is_last is not null) and {where}
+group by {keys}
+order by {order}, {keys}"""
 
 
 _SHOWN = """stream = any(array(
-    select distinct stream from mnemosyne.savings_turns
-    where (%(streams)s::uuid[] is null or stream = any(%(streams)s)) and began >= %(since)s
+    select distinct stream from mnemosyne.usage_turns
+    where (%(streams)s::uuid[] is null or stream = any(%(streams)s)) and coalesce(began, at) >= %(since)s
 ))"""
 """An array, so that the replies of other streams are not added up first."""
 
-SAVED = Query("saved", _sum_turns(_SHOWN, since="%(since)s"))
+SAVED = Query("saved", _sum_bills(_SHOWN, where="coalesce(began, asked_at) >= %(since)s"))
 
 _TURN = ("branch", "turn", "attempt", "version", "began", "epoch", "rounds", "estimated", "counted")
-SAVED_BY_TURN = Query("saved_by_turn", _sum_turns("stream = %(stream)s", *_TURN, order="version, turns"))
+_ONE = "stream = %(stream)s"
+SAVED_BY_TURN = Query("saved_by_turn", _sum_bills(_ONE, *_TURN, where="mode is not null", order="version, turns"))
 """Only the row of a turn's last reply counts the turn; its replies at another price are in the rows before."""
+
+SAVED_BESIDE = Query("saved_beside", _sum_bills(_ONE, "asked_at", where="mode is null"))
+"""Replies without an account, by the time of the request."""
 
 EPOCHS_OF = Query(
     "epochs_of",
@@ -119,6 +126,6 @@ SAVINGS = Projection(
     version=6,
     tables=(TURNS, EPOCHS),
     changes=changes,
-    queries=(SAVED, SAVED_BY_TURN, EPOCHS_OF),
+    queries=(SAVED, SAVED_BY_TURN, SAVED_BESIDE, EPOCHS_OF),
     others=(USAGE,),
 )

@@ -5,24 +5,29 @@ from collections.abc import Sequence
 import attrs
 
 from mnemosyne.domain.cost.prices import Terms, Tokens, find_last_usage, terms_of, tokens_of, window_of
-from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.events import TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.round_events import RoundBegan, RoundFinished
 
 BilledReply = tuple[Tokens, Terms]
-ReplyEvent = RoundBegan | RoundFinished | TurnFinished | TurnInterrupted
+AttemptEnd = TurnFinished | TurnInterrupted
+ReplyEvent = TurnBegan | RoundBegan | RoundFinished | AttemptEnd
 
 
 @attrs.define
 class BilledReplies:
-    """The replies of one attempt so far. ``last`` is the last round that began, 0 for none; ``by_round`` has no tokens
-    for a finished round without a count. The attempt's only reply, or an interrupted last one, has the key ``last``.
+    """The replies of one attempt so far. ``asked`` is the requested model. ``last`` is the last round that began, 0 for
+    none; ``by_round`` has no tokens for a finished round without a count. The attempt's only reply, or an interrupted
+    last one, has the key ``last``.
     """
 
+    asked: str | None = None
     by_round: dict[int, tuple[Tokens | None, Terms]] = attrs.field(factory=dict)
     last: int = 0
 
     def note(self, event: ReplyEvent) -> None:
-        if isinstance(event, RoundBegan):
+        if isinstance(event, TurnBegan):
+            self.asked = event.model
+        elif isinstance(event, RoundBegan):
             self.last = event.round
         elif isinstance(event, RoundFinished):
             self.by_round[event.round] = tokens_of(event.usage), terms_of_end(event)
@@ -38,6 +43,6 @@ class BilledReplies:
         return [(used, terms) for used, terms in self.by_round.values() if used is not None]
 
 
-def terms_of_end(ended: RoundFinished | TurnFinished | TurnInterrupted) -> Terms:
+def terms_of_end(ended: RoundFinished | AttemptEnd) -> Terms:
     """The terms on which a reply is billed, with its model unless it was interrupted: that event names none."""
     return terms_of(ended.usage, None if isinstance(ended, TurnInterrupted) else ended.model)

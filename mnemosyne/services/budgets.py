@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import chain
 from uuid import UUID
 
 import attrs
@@ -50,15 +49,6 @@ def ask_bill(stream: UUID, day: int) -> tuple[Question, Question]:
         Question("usage", "billed", {**about, "since": day * DAY}),
         Question("budget", "helpers_billed", {**about, "day": day}),
     )
-
-
-async def read_bill(models: ReadModels, streams: Iterable[UUID], since: int) -> int:
-    """The cost of all replies of some sessions, those to side calls included, since a time (µs of UTC), in nanodollars
-    at list prices.
-    """
-    asked = [Question("usage", "billed", {"stream": stream, "since": since}) for stream in streams]
-    rows = chain.from_iterable(await models.answers(*asked))
-    return sum(consumption_of(row).nanodollars for row in rows if row["own"] and row["today"])
 
 
 def bill_of(replies: Iterable[Row], helpers: Iterable[Row]) -> SpendingBill:

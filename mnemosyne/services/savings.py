@@ -2,12 +2,15 @@
 and the payback of each rewrite.
 
 If the client's own bytes were sent upstream, or the provider's counts are missing or not credible, nothing was saved or
-lost, whatever the simulation says: both sides have the billed replies.
+lost, whatever the simulation says: both sides have the billed replies. So it is with replies without an account: those
+to side calls, to requests for a summary, and to attempts that the client repeated.
 """
 
 from bisect import bisect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import accumulate
+from operator import add, sub
 from typing import Any
 from uuid import UUID
 
@@ -19,13 +22,14 @@ from mnemosyne.domain.session.ledger import equivalents, is_compared, is_far
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.figures import dollars_text, plural, printable
-from mnemosyne.services.billed_replies import BilledReply
+from mnemosyne.services.billed_replies import BilledReplies, BilledReply
 from mnemosyne.services.quota import QuotaWindow, ask_limits, windows_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row, find, names_in
 from mnemosyne.services.usage import helpers_since, price_replies, terms_in
 
 _PARTS = ("input", "output", "read", "write_5m", "write_1h")
 _SIDES = ("shadow", "expected", "actual")
+_COUNTED = ("turns", "assumed", "far", "compacted")
 
 
 @attrs.frozen(kw_only=True)
@@ -58,7 +62,14 @@ class Balance:
 
     def __add__(self, other: "Balance") -> "Balance":
         """The sum of both."""
-        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
+        return self._combine(other, add)
+
+    def __sub__(self, other: "Balance") -> "Balance":
+        """This balance without a part of it; models without a price remain named."""
+        return self._combine(other, sub)
+
+    def _combine(self, other: "Balance", operate: Callable[[Any, Any], Any]) -> "Balance":
+        sums = {name: operate(getattr(self, name), getattr(other, name)) for name in _SUMMED}
         unknown = self.unknown | other.unknown
         return Balance(deviates=self.deviates or other.deviates, unknown=unknown, **sums)
 
@@ -156,21 +167,41 @@ def join_replies(rows: Iterable[Row]) -> list[Row]:
     return turns
 
 
-def balances_of(turns: Sequence[Row], helpers: Iterable[Row]) -> list[Balance]:
-    """The balance of each row of ``saved_by_turn``, with the cost of helpers (``helpers_of``) before the next row. With
-    no rows, there is only the cost of helpers, if any.
+def balances_of(turns: Sequence[Row], beside: Iterable[Row], helpers: Iterable[Row]) -> list[Balance]:
+    """The balance of each row of ``saved_by_turn``, with the replies ``beside`` (``saved_beside``) and the cost of
+    helpers (``helpers_of``) before the next row. With no rows, there is only the sum of these, if any.
     """
     balances, versions = [balance_of(row) for row in turns], [row["version"] for row in turns]
-    for row in helpers:
+    begins = [*accumulate((row["began"] for row in turns), max)]
+    places = [(row, bisect(begins, row["asked_at"])) for row in beside]
+    places += [(row, bisect(versions, row["version"])) for row in helpers]
+    for row, place in places:
         balances = balances or [Balance()]
-        balances[max(0, bisect(versions, row["version"]) - 1)] += balance_of(row)
+        balances[max(0, place - 1)] += balance_of(row)
     return balances
+
+
+def balance_of_replies(attempt: BilledReplies) -> Balance:
+    """The balance of an attempt without an account."""
+    row = {
+        "mode": None,
+        "model": attempt.asked,
+        "compared": False,
+        "deviates": False,
+        "replies": 1,
+        **dict.fromkeys(_COUNTED, 0),
+    }
+    balance = Balance()
+    for used, terms in attempt.replies:
+        sizes = size_class(used.prompt), 0
+        balance += _weigh(row, Tokens(), Tokens(), used, sizes=sizes, terms=terms)
+    return balance
 
 
 def balance_of_turn(event: TurnAccounted, replies: Sequence[BilledReply]) -> Balance:
     """The balance of an accounted turn with its billed replies, in order."""
     about = {"mode": event.mode.value, "model": event.model, "compared": is_compared(event), "deviates": event.deviates}
-    turn = {"turns": 1, "assumed": int(event.assumed), "far": int(is_far(event)), "compacted": int(event.compacted)}
+    turn = dict(zip(_COUNTED, (1, int(event.assumed), int(is_far(event)), int(event.compacted)), strict=True))
     balance = Balance()
     for left, (used, terms) in enumerate(replies or [(Tokens(), Terms())], 1 - len(replies)):
         row = {**about, **(dict.fromkeys(turn, 0) if left < 0 else turn), "replies": min(1, len(replies))}
@@ -184,15 +215,16 @@ def _weigh(
     row: Mapping[str, Any], shadow: Tokens, expected: Tokens, actual: Tokens, *, sizes: tuple[int, int], terms: Terms
 ) -> Balance:
     """The balance of replies alike in price, and of turns that they end. ``sizes``: actual and unmanaged prompts."""
-    model, managed, compared = row["model"], row["mode"] != Mode.OBSERVE.value, row["compared"]
+    model, mode, compared = row["model"], row["mode"], row["compared"]
     size, size_unmanaged = sizes if compared else (sizes[0], sizes[0])
     unmanaged = shadow if compared else actual
+    expected = actual if mode is None else expected
     billed = find_billed(model, terms)
     used = price_replies(actual, model, terms, size=size, replies=row["replies"])
     amount_unmanaged = cost(unmanaged, model, prompt=size_unmanaged, terms=terms)
     return Balance(
         turns=row["turns"],
-        managed=row["turns"] if managed else 0,
+        managed=0 if mode == Mode.OBSERVE.value else row["turns"],
         assumed=row["assumed"],
         far=row["far"],
         compacted=row["compacted"],

@@ -76,9 +76,8 @@ class Miss:
 @attrs.frozen(kw_only=True)
 class SessionView:
     """A session, with one ``branch`` in full. ``turns`` are that branch's own, in order. ``before`` are the windows
-    that this one succeeds, each up to the turn that it continues from, in order. ``total`` is the ledger's, and
-    ``counted`` the cost of helpers and of all replies, including side calls, by the provider's count (nanodollars).
-    ``help`` describes the work of helpers, ``settings`` those of its plans, ``quota`` its use of a subscription,
+    that this one succeeds, each up to the turn that it continues from, in order. ``total`` includes helpers and side
+    calls. ``help`` describes the work of helpers, ``settings`` those of its plans, ``quota`` its use of a subscription,
     ``budgets`` the limits on cost that are nearly used.
     """
 
@@ -99,7 +98,6 @@ class SessionView:
     total: Balance
     break_even: int | None
     prediction: PredictedBill
-    counted: int | None
     rewrites: Sequence[Rewrite]
     misses: Sequence[Miss]
     reasons: Sequence[ReasonShare]
@@ -135,7 +133,7 @@ class SessionView:
 
 
 def _cost_sentence(total: Balance, cost_so_far: str | None) -> str:
-    if not total.turns:
+    if not total.turns and not total.replies:
         return "No costs are recorded yet."
     turns, names = plural(total.turns, "turn"), ", ".join(map(printable, sorted(total.unknown)))
     notes = f" The helper model's share of the cost is {dollars_text(total.helpers)}." if total.helpers else ""
@@ -157,8 +155,9 @@ async def read_session_view(
     """The view of a session, by default of the branch used interactively last. Raises NotFound."""
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
-    used, epochs, faults, why, objects, limits, *help_ = await models.answers(
+    used, beside, epochs, faults, why, objects, limits, *help_ = await models.answers(
         Question("savings", "saved_by_turn", about),
+        Question("savings", "saved_beside", about),
         Question("savings", "epochs_of", about),
         Question("working_set", "faults_of", about),
         Question("working_set", "fault_reasons", about),
@@ -172,7 +171,7 @@ async def read_session_view(
     owners = {row["object"]: row["branch"] for row in objects}
     misses = [Miss(row["turn"], row["object"], row["how"]) for row in faults if owners.get(row["object"]) == chosen]
     used = savings.join_replies(used)
-    balances = savings.balances_of(used, whole.helpers)
+    balances = savings.balances_of(used, beside, whole.helpers)
     session = whole.session
     return SessionView(
         stream=stream,
@@ -192,7 +191,6 @@ async def read_session_view(
         total=sum(balances, Balance()),
         break_even=savings.find_break_even(epochs, used),
         prediction=predict_bill(used),
-        counted=whole.nanodollars,
         rewrites=savings.find_rewrites(used, epochs),
         misses=misses,
         reasons=list_shares(why),

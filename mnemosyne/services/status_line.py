@@ -40,8 +40,9 @@ async def read_status_line(
 ) -> StatusLine:
     """The current status. Raises LogFailed."""
     about = {"stream": stream}
-    used, helpers, zones, epochs, branches, limits = await models.answers(
+    used, beside, helpers, zones, epochs, branches, limits = await models.answers(
         Question("savings", "saved_by_turn", about),
+        Question("savings", "saved_beside", about),
         Question("budget", "helpers_of", about),
         Question("working_set", "windows_of", about),
         Question("savings", "epochs_of", about),
@@ -49,7 +50,7 @@ async def read_status_line(
         ask_limits(stream),
     )
     used = savings.join_replies(used)
-    balances = savings.balances_of(used, helpers)
+    balances = savings.balances_of(used, beside, helpers)
     total = sum(balances, savings.Balance())
     talked_to = {row["branch"] for row in branches if BranchKind(row["kind"]).is_talked_to}
     last = next((row for row in reversed(used) if row["branch"] in talked_to), None)

@@ -13,8 +13,8 @@ from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInter
 from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.errors import LogFailed
-from mnemosyne.services.billed_replies import BilledReplies, ReplyEvent
-from mnemosyne.services.savings import Balance, balance_of_turn
+from mnemosyne.services.billed_replies import AttemptEnd, BilledReplies, ReplyEvent
+from mnemosyne.services.savings import Balance, balance_of_replies, balance_of_turn
 
 MOST_MODELS = 50
 """Maximum number of models counted separately: their names come from outside, and a monitor keeps each for long."""
@@ -29,8 +29,8 @@ MOST_WAITING = 1_000
 class RecordTally:
     """The counts. ``turns`` are ended turns by outcome: ``finished``, ``refused`` (the reply was an error) or
     ``interrupted``. ``gap_turns`` went unrecorded. ``policy_failures`` are requests for which a
-    policy gave no usable plan. ``rounds`` are the turns' upstream requests, ``balances`` their
-    actual and simulated usage by model, ``helpers`` the cost of helper models in nanodollars. ``fidelities`` are the
+    policy gave no usable plan. ``rounds`` are the turns' upstream requests, ``balances`` the actual
+    and simulated usage by model, ``helpers`` the cost of helper models in nanodollars. ``fidelities`` are the
     changes of objects' fidelities, by the new one, ``faults`` the page faults. ``bytes`` are those of durable appends
     before compression.
     """
@@ -64,7 +64,10 @@ class RecordTally:
     def _note_event(self, stream: UUID, event: object) -> None:
         if isinstance(event, ReplyEvent):
             place = stream, event.branch, event.turn, event.attempt
-            (self._replies.get(place) or self._replies.put(place, BilledReplies())).note(event)
+            attempt = self._replies.get(place) or self._replies.put(place, BilledReplies())
+            attempt.note(event)
+            if isinstance(event, AttemptEnd):
+                self._add(attempt.asked, balance_of_replies(attempt))
         match event:
             case TurnFinished():
                 self.turns["finished" if event.status < 400 else "refused"] += 1
@@ -82,11 +85,13 @@ class RecordTally:
                 self.helpers += event.nanodollars
             case TurnAccounted():
                 self.rounds += event.rounds
-                model = self._row_of(event.model or "unknown")
-                known = self._replies.pop((stream, event.branch, event.turn, event.attempt)) or BilledReplies()
-                self.balances[model] = self.balances.get(model, Balance()) + balance_of_turn(event, known.replies)
+                attempt = self._replies.pop((stream, event.branch, event.turn, event.attempt)) or BilledReplies()
+                self._add(event.model, balance_of_turn(event, attempt.replies) - balance_of_replies(attempt))
             case _:
                 pass
 
-    def _row_of(self, model: str) -> str:
-        return model if model in self.balances or len(self.balances) < MOST_MODELS else OTHER_MODELS
+    def _add(self, model: str | None, balance: Balance) -> None:
+        row = model or "unknown"
+        if row not in self.balances and len(self.balances) >= MOST_MODELS:
+            row = OTHER_MODELS
+        self.balances[row] = self.balances.get(row, Balance()) + balance

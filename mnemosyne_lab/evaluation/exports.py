@@ -1,5 +1,6 @@
 """An exported session as conversations, in the format that `mnemosyne evaluate` reads."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.services.billed_replies import BilledReplies, ReplyEvent
 from mnemosyne.services.export_format import ExportCodec, Reader
-from mnemosyne.services.savings import Balance, balance_of_turn
+from mnemosyne.services.savings import Balance, balance_of_replies, balance_of_turn
 from mnemosyne.times import utc
 
 _CONVERSATIONS = frozenset({BranchKind.MAIN, BranchKind.FORK, BranchKind.AGENT, BranchKind.SUCCESSOR})
@@ -44,14 +45,15 @@ def conversations(path: Path, codec: ExportCodec) -> Iterator[dict[str, Any]]:
 def _balances(events: Iterable[Recorded[Any]]) -> Mapping[str, Balance]:
     """The balance of each branch's own turns, as `mnemosyne savings` adds it up."""
     known: dict[Address, BilledReplies] = {}
-    balances: dict[str, Balance] = {}
+    balances: defaultdict[str, Balance] = defaultdict(Balance)
     for recorded in events:
         event = recorded.envelope.event
         if isinstance(event, ReplyEvent):
             known.setdefault(event.address, BilledReplies()).note(event)
         elif isinstance(event, TurnAccounted):
-            replies = known.get(event.address, BilledReplies()).replies
-            balances[event.branch] = balances.get(event.branch, Balance()) + balance_of_turn(event, replies)
+            balances[event.branch] += balance_of_turn(event, known.pop(event.address, BilledReplies()).replies)
+    for address, attempt in known.items():  # those without an account
+        balances[address.branch] += balance_of_replies(attempt)
     return balances
 
 

@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from mnemosyne.actors.messages import ArrivedRequest, Identity
 from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import Mode, SessionEdited
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
 from tests.actors.support import (
@@ -64,6 +64,16 @@ async def test_last_operator_switch_applies_while_the_directory_is_silent(
         for word in (7, None):
             said.append(word)
             assert [await finder.off_since() for _ in range(3)] == [word] * 3
+
+
+async def test_the_end_of_a_session_closes_it_under_any_name(log: StoppableLog) -> None:
+    """A name is recorded without half surrogates, which no database takes."""
+    async with open_process(log) as process:
+        turn = process.opener.open_turn(of_opencode("s\ud83d", None), request("Go on."), MESSAGES)
+        await turn.note_begun()
+        await process.opener.finder.end("s\ud83d", 5, "c")
+        recorded = await events_of(log, (await turn.identity()).stream)
+    assert [each.at for each in recorded if isinstance(each, SessionEdited) and each.closed] == [5]
 
 
 async def root_of(process: Process, own: str, parent: str | None) -> str:

@@ -371,13 +371,6 @@ print(json.load(r.urlopen(asked))["usage"]["input_tokens"])
 RECALL = {"type": "tool_use", "name": "memory_query", "input": {"question": "Where?"}}
 
 
-@pytest.mark.release
-def test_summary_has_the_cost_of_side_calls_too() -> None:
-    found = Savings({UUID(int=7): Balance(turns=3, replies=3, nanodollars=10**8)}, {})
-    assert "recorded 3 turns, $0.10:" in render_recorded(found, "observe", bill=10**8)
-    assert "recorded 3 turns, $0.15 with side calls:" in render_recorded(found, "observe", bill=15 * 10**7)
-
-
 def test_summary_s_command_repeats_the_options_that_locate_the_log_but_no_password() -> None:
     given = {"data_dir": "/a log", "tenant": "me", "dsn": "postgresql://me:secret@db/log"}
     assert run._repeat_options(load(given, {})) == " --data-dir '/a log' --tenant me"

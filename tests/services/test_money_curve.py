@@ -31,9 +31,9 @@ def test_each_point_is_the_cost_of_all_turns_up_to_it() -> None:
 
 
 def test_cost_of_a_helper_is_billed_and_expected_but_not_without_mnemosyne() -> None:
-    turns = [{**each, "version": number} for number, each in enumerate(rows((100, 200), (50, 150)))]
-    without = money_curve(turns, balances_of(turns, []))
-    curve = money_curve(turns, balances_of(turns, [{"version": 1, "helpers": 10**9}]))
+    turns = [{**each, "version": number, "began": number} for number, each in enumerate(rows((100, 200), (50, 150)))]
+    without = money_curve(turns, balances_of(turns, [], []))
+    curve = money_curve(turns, balances_of(turns, [], [{"version": 1, "helpers": 10**9}]))
     for point, before, dollars in zip(curve.points, without.points, (0, 1), strict=True):
         assert point.actual == pytest.approx(before.actual + dollars)
         assert point.expected == pytest.approx(before.expected + dollars)

@@ -90,7 +90,7 @@ async def test_break_even_is_the_planner_s_forecast_until_that_turn(
 
 COSTS = [("main", 1, 10), ("main", 2, 20), ("agent", 1, 30)]
 TURNS = [
-    {**row(ONE, "manage", sent, 0), "branch": branch, "turn": turn, "version": 10 * number}
+    {**row(ONE, "manage", sent, 0), "branch": branch, "turn": turn, "version": 10 * number, "began": number}
     for number, (branch, turn, sent) in enumerate(COSTS, 1)
 ]
 
@@ -98,13 +98,13 @@ TURNS = [
 def test_costs_of_helpers_are_in_the_sum_of_the_turns_wherever_they_were_recorded() -> None:
     for version in (1, 10, 29, 30, 99):
         helpers = [{"version": version, "helpers": 7}]
-        whole = sum(balances_of(TURNS, helpers), Balance())
+        whole = sum(balances_of(TURNS, [], helpers), Balance())
         assert (whole.turns, whole.helpers, whole.nanodollars) == (3, 7, 60 * 5_000 + 7)
-    first = balances_of([], [{"version": 1, "helpers": 7}])
+    first = balances_of([], [], [{"version": 1, "helpers": 7}])
     assert [(each.turns, each.helpers, each.nanodollars) for each in first] == [(0, 7, 7)]
-    assert (balances_of([], []), money_curve([], first).points) == ([], [])
+    assert (balances_of([], [], []), money_curve([], first).points) == ([], [])
     unknown = [{**each, "model": "nobody's"} for each in TURNS]
-    whole = sum(balances_of(unknown, [{"version": 1, "helpers": 7}]), Balance())
+    whole = sum(balances_of(unknown, [], [{"version": 1, "helpers": 7}]), Balance())
     assert (whole.is_priced, whole.unpriced, whole.nanodollars) == (True, 3, 7)
 
 
@@ -140,6 +140,8 @@ def test_observed_turns_have_the_caveats_of_their_figures_too(more: dict[str, An
 def test_a_turn_whose_replies_differ_in_price_is_one_turn_with_the_sum_of_their_costs() -> None:
     cheap = {**row(ONE, "manage", 10, 0), "model": "claude-haiku-4-5", "turns": 0}
     dear, other = row(ONE, "manage", 20, 90), row(ONE, "manage", 1, 1)
-    first, second = balances_of([{**each, "version": 1} for each in join_replies([cheap, dear, other])], [])
+    first, second = balances_of(
+        [{**each, "version": 1, "began": 1} for each in join_replies([cheap, dear, other])], [], []
+    )
     assert (first.turns, first.nanodollars, first.nanodollars_unmanaged) == (1, 10 * 1_000 + 20 * 5_000, 90 * 5_000)
     assert (second.turns, second.nanodollars) == (1, 5_000)

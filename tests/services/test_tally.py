@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.decision_inputs import RecordQuestion
-from mnemosyne.domain.session.events import GapRecorded, TurnFinished
+from mnemosyne.domain.session.events import GapRecorded, TurnBegan, TurnFinished
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
@@ -28,6 +28,10 @@ def append(*events: object) -> Append:
 
 def finished(status: int) -> TurnFinished:
     return events.finished(1, None, {}, status=status)
+
+
+def began() -> TurnBegan:
+    return events.began(1, "claude-opus-4-5")
 
 
 def replied(model: str, tokens: int, **terms: Any) -> TurnFinished:
@@ -64,7 +68,7 @@ def test_a_model_has_the_actual_and_simulated_usage_of_its_turns() -> None:
     tally = RecordTally()
     for mode in (Mode.MANAGE, Mode.OBSERVE):
         account = accounted("claude-opus-4-5", actual=10, shadow=30, mode=mode, rounds=2)
-        tally.note(append(replied("claude-opus-4-5", 10), account), 0, None)
+        tally.note(append(began(), replied("claude-opus-4-5", 10), account), 0, None)
     found = tally.balances["claude-opus-4-5"]
     assert (tally.rounds, found.turns, found.managed, found.actual.input) == (4, 2, 1, 20)
     assert found.nanodollars_saved == 20 * 5_000  # of an observed turn nothing was saved
@@ -94,10 +98,18 @@ def test_the_number_of_models_is_bounded() -> None:
     assert tally.balances[OTHER_MODELS].turns == 2
 
 
+def test_a_reply_without_an_account_costs_the_same_on_both_sides() -> None:
+    tally = RecordTally()
+    tally.note(append(began(), replied("claude-opus-4-5", 10)), 0, None)
+    found = tally.balances["claude-opus-4-5"]
+    assert (found.turns, found.replies, found.actual.input) == (0, 1, 10)
+    assert found.nanodollars == found.nanodollars_unmanaged == 10 * 5_000
+
+
 def test_a_turn_is_priced_by_the_terms_of_its_reply() -> None:
     tally = RecordTally()
     terms = {"inference_geo": "us", "server_tool_use": {"web_search_requests": 1}}
-    tally.note(append(replied("claude-opus-4-5", 10, **terms)), 0, None)
+    tally.note(append(began(), replied("claude-opus-4-5", 10, **terms)), 0, None)
     tally.note(append(accounted("claude-opus-4-5", actual=10, shadow=30)), 0, None)
     assert tally.balances["claude-opus-4-5"].nanodollars == 10 * 5_500 + 10_000_000
 
@@ -107,7 +119,7 @@ def test_each_round_is_priced_by_the_model_that_answered_it() -> None:
     cheap = events.round_finished(1, {"input_tokens": 10, "output_tokens": 0}, model="claude-haiku-4-5")
     dear = attrs.evolve(cheap, round=2, model="claude-opus-4-5")
     rounds = events.round_began(1), cheap, events.round_began(2), dear, replied("claude-opus-4-5", 10)
-    tally.note(append(*rounds, accounted("claude-opus-4-5", actual=20, shadow=30, rounds=2)), 0, None)
+    tally.note(append(began(), *rounds, accounted("claude-opus-4-5", actual=20, shadow=30, rounds=2)), 0, None)
     found = tally.balances["claude-opus-4-5"]
     assert (found.nanodollars, found.nanodollars_unmanaged) == (10 * 1_000 + 10 * 5_000, 30 * 5_000)
     assert (found.turns, found.replies) == (1, 2)

@@ -198,10 +198,9 @@ async def test_cost_of_a_session_is_one_number_that_includes_helpers(models: Ope
     line = await read_status_line(models.archive, models, held.stream, no_observations(), budgets)
     found = (await savings.read_savings(models)).sessions[held.stream]
     groups = [(await usage.read_usage(models, by, None)).total for by in get_args(usage.Grouping)]
-    assumed = found.nanodollars - (view.counted or 0)
     costs = {found.nanodollars, view.total.nanodollars, overview.cost, line.cost}
-    costs |= {each.nanodollars + assumed for each in groups}
-    costs |= {((await timeline.read_timeline(models, str(held.stream))).nanodollars or 0) + assumed}
+    costs |= {each.nanodollars for each in groups}
+    costs |= {(await timeline.read_timeline(models, str(held.stream))).nanodollars}
     assert costs == {round(view.money.points[-1].actual * 1e9)}
     assert {found.helpers, view.total.helpers, *(each.helpers for each in groups)} == {HELPER_COST}
     assert [(each.setting, each.spent) for each in line.budgets] == [
@@ -378,7 +377,8 @@ async def test_a_session_view_shows_the_last_used_branch_after_the_windows_befor
     assert len(view.turns) < len(main.turns)
     assert view.before[0] == main.map
     assert overview.context == view.turns[-1].tokens == view.map.turns[-1].tokens
-    assert view.counted == main.counted == sum(each.nanodollars or 0 for each in (*main.turns, *view.turns))
+    assert view.total == main.total
+    assert view.total.nanodollars == sum(each.nanodollars or 0 for each in (*main.turns, *view.turns))
     told = [(each.turn, each.read) for each in main.turns]
     assert told == [(each.turn, each.read) for each in main.map.turns]
     assert [read for _, read in told] == [5_000 * number for number in range(len(told))]

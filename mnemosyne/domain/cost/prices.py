@@ -6,6 +6,7 @@ and do not depend on their order.
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from operator import sub
 from typing import Any
 
 import attrs
@@ -99,6 +100,10 @@ class Tokens:
             self.write_5m + other.write_5m,
             self.write_1h + other.write_1h,
         )
+
+    def __sub__(self, other: "Tokens") -> "Tokens":
+        """Subtract a part."""
+        return Tokens(*map(sub, attrs.astuple(self), attrs.astuple(other)))
 
 
 def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:

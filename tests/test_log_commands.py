@@ -76,9 +76,9 @@ class World:
     def wait_for(self, session: str, is_there: Callable[[list[str]], bool]) -> None:
         """Wait until the log holds such turns of a session; checks how each of them ended."""
         for _ in range(LOOKS):
-            done = invoked("branches", session, "--turns", "--json", environ=self.environ)
-            branches = json.loads(done.stdout) if done.exit_code == 0 else []
-            if is_there([turn["status"] for branch in branches for turn in branch["taken"]]):
+            done = invoked("timeline", session, "--json", environ=self.environ)
+            turns = json.loads(done.stdout)["turns"] if done.exit_code == 0 else []
+            if is_there([turn["state"] for turn in turns]):
                 return
 
 
@@ -149,15 +149,16 @@ def test_sessions_are_listed_for_programs_and_for_people(world: World) -> None:
     assert session["title"][:20] in text
 
 
-def test_branches_are_listed_with_their_turns(world: World) -> None:
-    main, fork = world.json("branches", "parser", "--turns")
-    assert [(turn["turn"], turn["attempt"], turn["status"], turn["relation"]) for turn in main["taken"]] == [
-        (1, 1, "finished", "first"),
-        (2, 1, "finished", "continues"),
-        (2, 2, "finished", "repeats"),
+def test_branches_are_listed_with_their_origin_and_each_attempt_is_in_the_timeline(world: World) -> None:
+    main, fork = world.json("branches", "parser")
+    assert (main["turns"], fork["kind"], fork["inherits"], fork["forked_at"]) == (2, "fork", True, 1)
+    taken = [turn for turn in world.json("timeline", "parser")["turns"] if turn["branch"] == "main"]
+    assert [(turn["turn"], turn["attempt"], turn["state"]) for turn in taken] == [
+        (1, 1, "finished"),
+        (2, 1, "finished"),
+        (2, 2, "finished"),
     ]
-    assert (fork["kind"], fork["inherits"], fork["forked_at"]) == ("fork", True, 1)
-    assert "2.2" in world.run("branches", "parser", "--turns").stdout
+    assert "2.2" in world.run("timeline", "parser").stdout
 
 
 @pytest.mark.parametrize(
@@ -370,7 +371,7 @@ def test_commands_work_after_the_server_was_killed_in_mid_reply(tmp_path: Path) 
             world.wait_for("cut-short", lambda turns: len(turns) == 2)
             world.process.send_signal(signal.SIGKILL)
             assert ended(world.process.pid)
-        assert world.json("branches", "cut-short", "--turns")[0]["taken"][1]["status"] == "open"
+        assert world.json("timeline", "cut-short")["turns"][1]["state"] == "open"
         assert world.run("verify").stdout.endswith("ok 2 turns\n")
         found = world.json("context", "cut-short")
         assert (found["status"], found["reply"], found["ok"]) == ("open", None, True)

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mnemosyne.cli.log_access import log_of, prints, session_argument, with_log
-from mnemosyne.cli.printing import print_table, say
+from mnemosyne.cli.printing import print_table
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import decision_as_json, decision_text
 from mnemosyne.domain.history.time_travel import Attempt, BranchTurns, History
 from mnemosyne.domain.session.round_events import BranchModeSet
-from mnemosyne.figures import bytes_text, iso_time, local_time
+from mnemosyne.figures import iso_time, local_time
 from mnemosyne.services.sessions import read_history
 from mnemosyne.services.unstructuring import members
 
@@ -32,25 +32,6 @@ def _branch_row(line: BranchTurns) -> tuple[str, ...]:
     )
 
 
-def _print_turns(line: BranchTurns) -> None:
-    headers = ("TURN", "STATUS", "RELATION", "MODEL", "BYTES", "MESSAGES", "STOP REASON", "AT")
-    rows = [
-        (
-            address_of(attempt),
-            attempt.status.value,
-            attempt.began.relation.value,
-            attempt.began.model or "-",
-            bytes_text(attempt.began.size),
-            str(attempt.messages),
-            getattr(attempt.ended, "stop_reason", None) or getattr(attempt.ended, "reason", None) or "-",
-            local_time(attempt.began.at),
-        )
-        for attempt in line.attempts
-    ]
-    say(f"{line.name}:", bold=True)
-    print_table(headers, rows, right="BYTES MESSAGES", whole="TURN AT", spare=("MODEL", "RELATION"))
-
-
 def address_of(attempt: Attempt) -> str:
     """``7``, or ``7.2`` if it is not the first attempt; ``7/1`` for a round."""
     at = attempt.address
@@ -58,11 +39,10 @@ def address_of(attempt: Attempt) -> str:
     return turn if attempt.round is None else f"{turn}/{attempt.round.began.round}"
 
 
-def _details(line: BranchTurns, decision: BranchModeSet | None, turns: bool) -> dict[str, Any]:
+def _details(line: BranchTurns, decision: BranchModeSet | None) -> dict[str, Any]:
     opened = line.opened
     details = branch_as_json(opened.branch, opened.parent, opened.forked_at, line.last, decision)
-    details |= members(opened, "kind inherits lane agent_id") | {"opened_at": iso_time(opened.at)}
-    return details | {"taken": [_turn(attempt) for attempt in line.attempts]} if turns else details
+    return details | members(opened, "kind inherits lane agent_id") | {"opened_at": iso_time(opened.at)}
 
 
 def branch_as_json(
@@ -78,45 +58,26 @@ def branch_as_json(
     }
 
 
-def _turn(attempt: Attempt) -> dict[str, Any]:
-    began, ended = attempt.began, attempt.ended
-    return {
-        **members(attempt, "version status messages"),
-        **members(began, "turn attempt relation model sha256", bytes="size"),
-        "http_status": ended.status if ended else None,
-        "stop_reason": getattr(ended, "stop_reason", None),
-        "reason": getattr(ended, "reason", None),
-        "usage": dict(ended.usage) if ended else None,
-        "at": iso_time(began.at),
-        "ended_at": iso_time(ended.at) if ended else None,
-    }
-
-
 def _as_json(history: History) -> list[dict[str, Any]]:
-    turns = click.get_current_context().params["turns"]
-    return [_details(line, history.modes.get(line.name), turns) for line in history.lines.values()]
+    return [_details(line, history.modes.get(line.name)) for line in history.lines.values()]
 
 
 def _print(history: History) -> None:
     headers = ("BRANCH", "KIND", "LEFT", "AFTER TURN", "TURNS", "OPENED", "AGENT", "UPSTREAM")
     rows = [(*_branch_row(line), decision_text(history.modes.get(line.name))) for line in history.lines.values()]
     print_table(headers, rows, right="TURNS", whole="OPENED")
-    for line in history.lines.values() if click.get_current_context().params["turns"] else ():
-        say()
-        _print_turns(line)
 
 
 @click.command()
 @session_argument
-@click.option("--turns", is_flag=True, help="Also list the turns of each branch.")
 @log_options()
 @prints(_as_json, _print)
-def branches(session: str, turns: bool, **options: Any) -> History:
+def branches(session: str, **options: Any) -> History:
     """List the branches of a session: the context windows of the main agent, of sub-agents and side calls, and those
     abandoned when the user rewound.
 
     \b
-      mnemosyne branches 319a --turns
+      mnemosyne branches 319a
 
     A fork shares the turns of its parent up to the turn after which it was forked.
     """

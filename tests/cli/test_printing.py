@@ -119,7 +119,7 @@ SESSION = "a client"
 
 COMMANDS: Mapping[str, Sequence[Sequence[str]]] = {
     "sessions": (["sessions"],),
-    "branches": (["branches", SESSION, "--turns"],),
+    "branches": (["branches", SESSION],),
     "context": (["context", SESSION],),
     "compare": (["compare", SESSION, SESSION],),
     "du": (["du"],),

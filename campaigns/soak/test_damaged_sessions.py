@@ -10,8 +10,8 @@ import trio
 
 from mnemosyne.adapters.postgres.content_store import ARCHIVED
 from mnemosyne.app.storage import event_codec
-from mnemosyne.projections.catalog import ALL
 from tests.adapters.log_support import query
+from tests.cli.logs import dump_all
 from tests.cli.running import run
 from tests.fixtures import UseLog
 from tests.golden.sessions import LOGS, append_all, appends, stored
@@ -85,10 +85,6 @@ def _listed() -> dict[str, str | None]:
     return {each["id"]: each["damage"] for each in json.loads(run("sessions", "--json").stdout)}
 
 
-def _dumps() -> list[str]:
-    return [run("projections", "dump", each.name).stdout for each in ALL]
-
-
 @pytest.mark.parametrize("when", ["before the session was read", "after it was"])
 def test_damage_affects_only_its_session_and_forgetting_ends_it(dsn: str, logs: dict[str, UUID], when: str) -> None:
     if when == "after it was":
@@ -104,29 +100,29 @@ def test_damage_affects_only_its_session_and_forgetting_ends_it(dsn: str, logs: 
     assert all(f"Session {session} is damaged: event " in warnings for session in damaged)
     verdicts = {each["id"]: each["verdict"] for each in json.loads(run("verify", "--json", code=1).stdout)}
     assert verdicts == {str(stream): "ok" if name == SOUND else "unreadable" for name, stream in logs.items()}
-    live = _dumps()
+    live = dump_all(dsn)
     run("rebuild")
-    assert _dumps() == live
+    assert dump_all(dsn) == live
     for session in damaged:
         run("forget", session, "--yes", "--quick")
     assert set(_listed().values()) == {None}
     found = json.loads(run("verify", "--json").stdout)
     assert {each["verdict"] for each in found} <= {"ok", "forgotten"}
-    live = _dumps()
+    live = dump_all(dsn)
     run("rebuild")
-    assert _dumps() == live
+    assert dump_all(dsn) == live
 
 
 def test_session_is_unchanged_once_its_row_is_restored(dsn: str, logs: dict[str, UUID]) -> None:
     run("sessions")
-    expected, listed = _dumps(), run("sessions", "--json").stdout
+    expected, listed = dump_all(dsn), run("sessions", "--json").stdout
     before = _damage(dsn, logs)
     run("rebuild")
-    assert _dumps() != expected
+    assert dump_all(dsn) != expected
     for name, row in before.items():
         _write(dsn, logs[name], DAMAGES[name][0], row)
     assert run("sessions", "--json").stdout == listed
-    assert _dumps() == expected
+    assert dump_all(dsn) == expected
 
 
 def test_event_with_an_unknown_branch_is_reported_as_damage_of_its_session(dsn: str, logs: dict[str, UUID]) -> None:

@@ -1,7 +1,6 @@
 """``mnemosyne projections`` and ``rebuild``: the read models; and ``nodes``: the processes that share the database."""
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,8 @@ from mnemosyne.adapters.postgres.projection_store import Report
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.read_models import OpenReadModels
 from mnemosyne.app.storage import storage_of
-from mnemosyne.cli.log_access import json_option, log_of, prints, with_read_models
-from mnemosyne.cli.printing import print_json, print_table, say
+from mnemosyne.cli.log_access import log_of, prints, with_read_models
+from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.figures import local_time, plural
 from mnemosyne.projections.catalog import ALL, find
@@ -23,34 +22,11 @@ from mnemosyne.projections.object_index import OBJECT_INDEX
 from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.rebuilding import rebuild_all
 from mnemosyne.projections.usage import USAGE
-from mnemosyne.terminal import json_text
+
+Row = dict[str, Any]
 
 
-@click.group(invoke_without_command=True)
-@log_options()
-@json_option
-@click.pass_context
-def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None:
-    """Show the state of the read models, which are derived from the log: the position of each in the log, and its lag
-    in events.
-
-    \b
-      mnemosyne projections
-
-    The state is current, behind, stopped (the database rejected its rows), rebuilding, stale (it will be rebuilt when
-    it is read) or none (never used yet).
-    """
-    ctx.obj = options
-    if ctx.invoked_subcommand is not None:
-        return
-
-    async def read(models: OpenReadModels) -> list[dict[str, Any]]:
-        return [_row(projection, await models.store.report(projection)) for projection in ALL]
-
-    rows = with_read_models(log_of(options), read)
-    if as_json:
-        print_json(rows)
-        return
+def _print_states(rows: Sequence[Row]) -> None:
     headers = ("NAME", "VERSION", "POSITION", "LAG", "STATE")
     print_table(headers, [tuple(str(row[header.lower()]) for header in headers) for row in rows], right="POSITION LAG")
     for row in rows:
@@ -62,7 +38,27 @@ def projections(ctx: click.Context, /, as_json: bool, **options: object) -> None
             say(f"{row['name']}: {aside}; `mnemosyne sessions` names the sessions.", err=True)
 
 
-def _row(projection: Projection, report: Report) -> dict[str, Any]:
+@click.command()
+@log_options()
+@prints(list, _print_states)
+def projections(**options: object) -> Sequence[Row]:
+    """Show the state of the read models, which are derived from the log: the position of each in the log, and its lag
+    in events.
+
+    \b
+      mnemosyne projections
+
+    The state is current, behind, stopped (the database rejected its rows), rebuilding, stale (it will be rebuilt when
+    it is read) or none (never used yet).
+    """
+
+    async def read(models: OpenReadModels) -> Sequence[Row]:
+        return [_row(projection, await models.store.report(projection)) for projection in ALL]
+
+    return with_read_models(log_of(options), read)
+
+
+def _row(projection: Projection, report: Report) -> Row:
     status = report.status
     return {
         "name": projection.name,
@@ -73,30 +69,6 @@ def _row(projection: Projection, report: Report) -> dict[str, Any]:
         "error": (status.error or status.damage) if status else None,
         "set_aside": len(status.set_aside) if status else 0,
     }
-
-
-@projections.command(short_help="Print every row of a read model.")
-@click.argument("name", metavar="NAME")
-@log_options()
-@click.pass_obj
-def dump(outer: dict[str, object], /, name: str, **options: object) -> None:
-    """Bring a read model up to date, and print its rows as JSON lines, ordered by table and key.
-
-    \b
-      mnemosyne projections dump usage
-    """
-    projection = find(name)
-    given = {name: value for name, value in options.items() if value is not None}
-    with_read_models(log_of({**outer, **given}), partial(_dump, projection=projection))
-
-
-async def _dump(models: OpenReadModels, projection: Projection) -> None:
-    def write(row: Mapping[str, Any]) -> None:
-        sys.stdout.write(json_text(row) + "\n")
-
-    await models.refresh((projection,))
-    await models.store.dump(projection, write)
-    sys.stdout.flush()
 
 
 @click.command()

@@ -1,8 +1,8 @@
 """The port for stored projections: tables with a checkpoint that moves in the same transaction."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 import attrs
@@ -114,10 +114,3 @@ class ProjectionStore(Protocol):
 
     async def drop_side(self, projection: Projection, side: int) -> None:
         """Delete the side tables, unless they belong to another rebuild by now."""
-
-    async def dump(self, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
-        """Read every row, table by table in key order: ``write`` gets each as JSON values, with the table's name as
-        ``table``.
-
-        The rows are one consistent snapshot. ``write`` may be called from another thread.
-        """

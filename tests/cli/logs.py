@@ -11,10 +11,11 @@ from mnemosyne.domain.objects.events import ObjectCreated, TurnAssessed
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.projections.catalog import ALL
 from tests.adapters.indexing import indexing
 from tests.domain.session_events import billed, epoch, opened_branch
 from tests.golden.sessions import LOGS, append_all, appends
-from tests.projections.support import POSTGRES, open_world
+from tests.projections.support import POSTGRES, dump_of, open_world
 from tests.projections.test_savings import STREAM
 from tests.services.talking import body
 
@@ -77,6 +78,18 @@ def put_golden(dsn: str, *folders: Path) -> None:
                 await append_all(world.journal, appends(folder))
 
     trio.run(fill)
+
+
+def dump_all(dsn: str) -> dict[str, str]:
+    """Bring the read models up to date; return the rows of each as JSON lines."""
+
+    async def dump() -> dict[str, str]:
+        async with open_world(POSTGRES, dsn, event_codec()) as world:
+            for each in ALL:
+                await world.projector(each).catch_up()
+            return {each.name: "".join(f"{row}\n" for row in await dump_of(world.store, each)) for each in ALL}
+
+    return trio.run(dump)
 
 
 def put_events(dsn: str, events: Sequence[Any]) -> None:

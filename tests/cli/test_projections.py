@@ -6,7 +6,7 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import SERVER, name_of
 from mnemosyne.projections.catalog import ALL
 from tests.adapters.log_support import query
-from tests.cli.logs import GOLDEN, put_golden
+from tests.cli.logs import GOLDEN, dump_all, put_golden
 from tests.cli.running import run, run_json, words
 from tests.fixtures import UseLog
 
@@ -46,14 +46,13 @@ def test_state_of_the_read_models_is_shown_and_repaired(empty_dsn: str, use_log:
 def test_rebuild_changes_no_row(dsn: str, use_log: UseLog) -> None:
     put_golden(dsn, GOLDEN)
     use_log(dsn)
-    before = [run("projections", "dump", name).stdout for name in ("timeline", "usage")]
-    assert before[0] == (GOLDEN / "timeline.jsonl").read_text(encoding="utf-8")
+    before = dump_all(dsn)
+    assert before["timeline"] == (GOLDEN / "timeline.jsonl").read_text(encoding="utf-8")
     output = run("rebuild").stdout
     assert output == "".join(f"{projection.name} is rebuilt, up to position 38.\n" for projection in ALL)
-    assert [run("projections", "dump", name).stdout for name in ("timeline", "usage")] == before
-    for command in (["rebuild", "nothing"], ["projections", "dump", "nothing"]):
-        sentence = "Error: There is no read model 'nothing'; valid are timeline, usage, "
-        assert run(*command, code=1).stderr.startswith(sentence)
+    assert dump_all(dsn) == before
+    sentence = "Error: There is no read model 'nothing'; valid are timeline, usage, "
+    assert run("rebuild", "nothing", code=1).stderr.startswith(sentence)
 
 
 def test_connected_server_is_listed(dsn: str, use_log: UseLog) -> None:

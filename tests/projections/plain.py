@@ -1,13 +1,11 @@
 """Projections in memory, for tests: they satisfy the same contract as PostgreSQL's."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-from uuid import UUID
+from collections.abc import Iterator, Sequence
 
 import attrs
 import trio
 
-from mnemosyne.projections.projection import Key, Projection, Row, fold
+from mnemosyne.projections.projection import Key, Projection, Row, Table, fold
 from mnemosyne.projections.store import Mark, Portion, ProjectionStatus, Switch, mark_of
 
 REBUILD_SECONDS = 15
@@ -105,19 +103,14 @@ class PlainProjections:
         if projection.name in self.side and self.side[projection.name].number == side:
             del self.side[projection.name]
 
-    async def dump(self, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
-        await trio.lowlevel.checkpoint()
+    def rows(self, projection: Projection) -> Iterator[tuple[Table, Row]]:
+        """Every row, table by table in key order."""
         for table in projection.tables:
             rows = self.live[projection.name].rows[table.name]
             for key in sorted(rows):  # a key contains no null, and each of its columns has one type
-                values = {**dict(zip(table.key, key, strict=True)), **rows[key]}
-                write({"table": table.name, **{name: _as_json(value) for name, value in values.items()}})
+                yield table, {**dict(zip(table.key, key, strict=True)), **rows[key]}
 
     def _empty(self, projection: Projection) -> Tables:
         self._numbers += 1
         rows: dict[str, dict[Key, Row]] = {table.name: {} for table in projection.tables}
         return Tables(projection.version, rows, self._numbers, moved_at=trio.current_time())
-
-
-def _as_json(value: object) -> object:
-    return str(value) if isinstance(value, UUID) else value

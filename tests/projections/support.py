@@ -8,14 +8,14 @@ from typing import Any
 import attrs
 import trio
 
-from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.event_codec import EventCodec
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits
-from mnemosyne.adapters.postgres.projection_store import PostgresProjections
+from mnemosyne.adapters.postgres.projection_store import PostgresProjections, reading
 from mnemosyne.domain.ports import Append, Envelope, EventLog, Recorded
 from mnemosyne.projections.maintenance import Keeping
-from mnemosyne.projections.projection import Merge, Projection, Table, Type
+from mnemosyne.projections.projection import Merge, Projection, Row, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Mark, ProjectionStore, Tail
 from tests.adapters.log_support import SampleEvent, make_append, open_database, query, running, stream
@@ -141,10 +141,30 @@ class World:
 
 
 async def dump_of(store: ProjectionStore, projection: Projection) -> list[str]:
-    """Return the canonical dump, one line per row."""
-    lines: list[str] = []
-    await store.dump(projection, lambda row: lines.append(json.dumps(row)))
-    return lines
+    """Return the canonical dump: every row as JSON, table by table in key order, from one snapshot."""
+    if isinstance(store, PlainProjections):
+        await trio.lowlevel.checkpoint()
+        rows = list(store.rows(projection))
+    else:
+        assert isinstance(store, PostgresProjections)
+        rows = await store._database.run(_select_all, projection)
+    return [json.dumps({"table": table.name, **row}, default=str) for table, row in rows]
+
+
+def _select_all(connection: Connection, projection: Projection) -> list[tuple[Table, Row]]:
+    with reading(connection, (projection,)):
+        return [
+            (table, dict(zip(table.all_columns, row, strict=True)))
+            for table in projection.tables
+            for row in connection.execute(_by_key(projection, table)).fetchall()
+        ]
+
+
+def _by_key(projection: Projection, table: Table) -> bytes:
+    """Select every row by key, in an order that does not depend on the locale."""
+    order = ", ".join(f'{name} collate "C"' if kind is Type.TEXT else name for name, kind in table.key.items())
+    columns = ", ".join(table.all_columns)
+    return f"select {columns} from mnemosyne.{projection.table_of(table)} order by {order}".encode()
 
 
 async def rebuilt_dump(log: Tail, projection: Projection, page: int = 1000) -> list[str]:

@@ -4,7 +4,7 @@ A writer first locks the row of the checkpoint, so that projectors take turns. A
 so that no switch happens while it reads.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 from uuid import UUID
@@ -24,9 +24,6 @@ from mnemosyne.projections.usage import USAGE
 
 REBUILD_SECONDS = 15
 """A rebuild without progress for this time counts as dead."""
-
-DUMP_SECONDS = 3600.0
-_DUMP_PAGE = 1_000
 
 Rows = list[dict[str, Any]]
 
@@ -77,9 +74,6 @@ class PostgresProjections:
 
     async def drop_side(self, projection: Projection, side: int) -> None:
         await self._database.run(_drop_side, projection, side)
-
-    async def dump(self, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
-        await self._database.run(_dump, projection, write, deadline=DUMP_SECONDS)
 
     async def behind(self, projections: Sequence[Projection]) -> list[Projection]:
         """Those of the projections that lack an event of the log, or that only their projector can judge."""
@@ -376,21 +370,6 @@ def _select(
             names = [column.name for column in cursor.description or ()]
             answers.append([dict(zip(names, row, strict=True)) for row in cursor])
     return answers
-
-
-def _dump(connection: Connection, projection: Projection, write: Callable[[Mapping[str, Any]], None]) -> None:
-    with reading(connection, (projection,)):
-        connection.execute("set local statement_timeout = 0")
-        for table in projection.tables:
-            connection.execute(b"declare dump no scroll cursor for " + tables.select_all(projection, table))
-            while rows := connection.execute(f"fetch forward {_DUMP_PAGE} from dump".encode()).fetchall():
-                for row in rows:
-                    write({"table": table.name, **_as_json(table.all_columns, row)})
-            connection.execute("close dump")
-
-
-def _as_json(columns: Mapping[str, Any], row: Sequence[Any]) -> dict[str, Any]:
-    return {name: str(value) if isinstance(value, UUID) else value for name, value in zip(columns, row, strict=True)}
 
 
 def _report(connection: Connection, projection: Projection) -> Report:

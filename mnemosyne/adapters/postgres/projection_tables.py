@@ -5,7 +5,7 @@ from functools import cache
 
 import orjson
 
-from mnemosyne.projections.projection import Key, Projection, Row, Table, Type, Value
+from mnemosyne.projections.projection import Key, Projection, Row, Table, Value
 
 SCHEMA = "mnemosyne"
 
@@ -47,13 +47,6 @@ def lock(projections: Sequence[Projection]) -> bytes:
     """Lock the tables against a switch."""
     tables = ", ".join(f"{SCHEMA}.{name}" for projection in projections for name in names(projection))
     return f"lock table {tables} in access share mode".encode()
-
-
-def select_all(projection: Projection, table: Table) -> bytes:
-    """Every row by key, in an order that does not depend on the locale."""
-    order = ", ".join(f'{name} collate "C"' if kind is Type.TEXT else name for name, kind in table.key.items())
-    columns = ", ".join(table.all_columns)
-    return f"select {columns} from {SCHEMA}.{projection.table_of(table)} order by {order}".encode()
 
 
 def merges(

@@ -6,19 +6,21 @@ The texts of all rounds form one message.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.tools.cleanup_tags import visible
 from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.chat_history import complete_calls, message_of
-from mnemosyne.domain.wire.chat_reply import describe, usage_of
+from mnemosyne.domain.wire.chat_reply import describe
 from mnemosyne.domain.wire.fragments import read_block
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.reply import Reply
-from mnemosyne.http.splicing import Hidden, Message, Rules, list_given
+from mnemosyne.http.splicing import Hidden, Message, Rules, list_openai_usage, splice_usage
 
 OF_THE_FIRST_ROUND = ("id", "object", "created", "model")
 """Members taken from the first round, since the client gets them early; all others come from the last round."""
+
+COUNTS = "prompt_tokens", ("completion_tokens",)
+"""The counts of ``splice_usage``: of the input, and of the output."""
 
 OLD_FORM = "function_call"
 """Where llama-cpp-python repeats a call in the deprecated form."""
@@ -54,7 +56,7 @@ def splice_completion(rounds: Sequence[Message], hidden: Hidden, itemized: bool)
     choice = {**rounds[-1]["choices"][0], "message": message, "finish_reason": reason}
     if "logprobs" in choice:
         choice["logprobs"] = splice_likelihoods(rounds, hidden)
-    used = {"usage": splice_usage([one.get("usage") for one in rounds])} if "usage" in rounds[-1] else {}
+    used = {"usage": splice_usage([one.get("usage") for one in rounds], *COUNTS)} if "usage" in rounds[-1] else {}
     return {**rounds[-1], **first, "choices": [choice], **used}
 
 
@@ -107,27 +109,6 @@ def splice_reason(reason: object, message: Message) -> object:
     return "stop" if reason == "tool_calls" and not message.get("tool_calls") else reason
 
 
-def splice_usage(rounds: Sequence[object]) -> object:
-    """Return the ``usage`` of a spliced reply: the last round's prompt tokens, because clients compact their history by
-    them, and the completion tokens of all rounds. A single round keeps its own.
-    """
-    counted = [usage for usage in rounds if isinstance(usage, dict)]
-    last = rounds[-1]
-    if len(rounds) == 1 or not isinstance(last, dict):
-        return last
-    produced = sum(_number(usage.get("completion_tokens")) for usage in counted)
-    return {**last, "completion_tokens": produced, "total_tokens": _number(last.get("prompt_tokens")) + produced}
-
-
-def list_hidden_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
-    """Return the input of the rounds that ``splice_usage`` does not report."""
-    return list_given(tokens_of(usage_of(completion.get("usage"))) for completion in rounds[:-1])
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
 RULES = Rules(
     dialect=CHAT,
     is_reply=lambda completion: bool(message_of(completion)),
@@ -137,7 +118,7 @@ RULES = Rules(
     is_shown_whole=is_shown_whole,
     splice=splice_completion,
     cut_short=cut_short,
-    list_hidden_usage=list_hidden_usage,
+    list_hidden_usage=list_openai_usage,
     describe=lambda completion, complete: describe(completion, complete=complete),
     complete=complete_calls,
 )

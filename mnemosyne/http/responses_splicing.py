@@ -6,19 +6,20 @@ A response repeats its request's ``tools``, so the memory tools are removed from
 from collections.abc import Sequence
 from typing import Any
 
-from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.tools.cleanup_tags import visible
 from mnemosyne.domain.wire import json_spans
-from mnemosyne.domain.wire.chat_reply import usage_of
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
 from mnemosyne.domain.wire.reply import Reply, as_json, json_object
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.responses_items import is_hidden, items_of
 from mnemosyne.domain.wire.responses_reply import describe
-from mnemosyne.http.splicing import Hidden, Message, Rules, list_given, sum_counts
+from mnemosyne.http.splicing import Hidden, Message, Rules, list_openai_usage, splice_usage
 
 OF_THE_FIRST_ROUND = ("id", "object", "created_at", "model")
 """Members taken from the first round, since the client gets them early; all others come from the last round."""
+
+COUNTS = "input_tokens", ("output_tokens", "output_tokens_details")
+"""The counts of ``splice_usage``: of the input, and of the output."""
 
 
 def is_client_call(item: Message, hidden: Hidden) -> bool:
@@ -32,7 +33,7 @@ def splice_response(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -
     if rounds[-1].get("status") == "completed" and all(item.get("type") == "reasoning" for item in items):
         items.append(_own_message(rounds[0]))
     first = {key: rounds[0][key] for key in OF_THE_FIRST_ROUND if key in rounds[0]}
-    used = {"usage": splice_usage([one.get("usage") for one in rounds])} if "usage" in rounds[-1] else {}
+    used = {"usage": splice_usage([one.get("usage") for one in rounds], *COUNTS)} if "usage" in rounds[-1] else {}
     return {**without_tools(rounds[-1], hidden), **first, "output": items, **used}
 
 
@@ -62,27 +63,6 @@ def show_part(part: Any) -> Any:
     text = part.get("text") if isinstance(part, dict) else None
     shown = visible(text) if isinstance(text, str) else text
     return part if shown == text else {**part, "text": shown} if str(shown).strip() else None
-
-
-def splice_usage(rounds: Sequence[object]) -> object:
-    """Return the ``usage`` of a spliced response: the last round's input tokens, because clients compact their history
-    by them, and the output of all rounds. A single round keeps its own.
-    """
-    counted = [usage for usage in rounds if isinstance(usage, dict)]
-    if len(rounds) == 1 or not counted or not isinstance(rounds[-1], dict):
-        return rounds[-1]
-    shown = dict(rounds[-1])
-    for key in ("output_tokens", "output_tokens_details"):
-        if key in shown:
-            shown[key] = sum_counts([usage[key] for usage in counted if key in usage])
-    if isinstance(shown.get("total_tokens"), int):
-        shown["total_tokens"] = sum(_number(shown.get(key)) for key in ("input_tokens", "output_tokens"))
-    return shown
-
-
-def list_hidden_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
-    """Return the input of the rounds that ``splice_usage`` does not report."""
-    return list_given(tokens_of(usage_of(response.get("usage"))) for response in rounds[:-1])
 
 
 def without_tools(response: Message, hidden: Hidden) -> Message:
@@ -129,10 +109,6 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
 RULES = Rules(
     dialect=RESPONSES,
     is_reply=lambda response: isinstance(response.get("output"), list),
@@ -140,7 +116,7 @@ RULES = Rules(
     is_shown_whole=lambda response, hidden: splice_items([response], hidden) == items_of(response),
     splice=splice_response,
     cut_short=cut_short,
-    list_hidden_usage=list_hidden_usage,
+    list_hidden_usage=list_openai_usage,
     describe=lambda response, complete: describe(response, as_json(response), complete=complete),
     without_tools=without_tools,
     cut_tools=lambda body, hidden: cut_tools(body, 0, hidden),

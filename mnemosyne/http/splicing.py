@@ -11,7 +11,8 @@ from typing import Any
 
 import attrs
 
-from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne.domain.cost.prices import Tokens, tokens_of
+from mnemosyne.domain.wire.chat_reply import usage_of
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.reply import HiddenCall, Reply, as_json
@@ -148,6 +149,27 @@ def sum_counts(values: Sequence[Any]) -> Any:
         return values[-1]
     keys = dict.fromkeys(key for value in values for key in value)
     return {key: sum_counts([value[key] for value in values if key in value]) for key in keys}
+
+
+def splice_usage(rounds: Sequence[object], given: str, produced: Sequence[str]) -> object:
+    """Return the ``usage`` of a spliced reply of OpenAI: the last round's count of tokens ``given``, because clients
+    compact their history by it, and the counts ``produced`` of all rounds. A single round keeps its own.
+    """
+    counted = [usage for usage in rounds if isinstance(usage, dict)]
+    last = rounds[-1]
+    if len(rounds) == 1 or not isinstance(last, dict):
+        return last
+    sums = {key: sum_counts([usage[key] for usage in counted if key in usage]) for key in produced if key in last}
+    shown = {**last, **sums}
+    if isinstance(shown.get("total_tokens"), int):
+        counts = shown.get(given), shown.get(produced[0])
+        shown["total_tokens"] = sum(count for count in counts if isinstance(count, int))
+    return shown
+
+
+def list_openai_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
+    """Return the input of the rounds that ``splice_usage`` does not report."""
+    return list_given(tokens_of(usage_of(message.get("usage"))) for message in rounds[:-1])
 
 
 class Sending:

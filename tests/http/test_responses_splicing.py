@@ -7,7 +7,7 @@ import pytest
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.http import responses_splicing as splicing
-from mnemosyne.http.splicing import Next, end_of_round
+from mnemosyne.http.splicing import Next, end_of_round, splice_usage
 from tests.http.responses import OFFERED, OURS, Json
 
 
@@ -24,15 +24,15 @@ def test_single_round_keeps_its_usage_and_several_use_the_last_input() -> None:
         "output_tokens_details": {"reasoning_tokens": 1},
         "total_tokens": 24,
     }
-    assert splicing.splice_usage([first]) == first
-    assert splicing.splice_usage([first, last]) == {
+    assert splice_usage([first], *splicing.COUNTS) == first
+    assert splice_usage([first, last], *splicing.COUNTS) == {
         "input_tokens": 20,
         "output_tokens": 7,
         "output_tokens_details": {"reasoning_tokens": 3},
         "total_tokens": 27,
     }
-    assert splicing.splice_usage([None, None]) is None
-    assert splicing.splice_usage([first, None]) is None
+    assert splice_usage([None, None], *splicing.COUNTS) is None
+    assert splice_usage([first, None], *splicing.COUNTS) is None
 
 
 @pytest.mark.parametrize(

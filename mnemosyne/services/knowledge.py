@@ -297,13 +297,11 @@ class KnowledgeService:
             near = await self.meaning.nearness(question, [each.entry.content for each in among])
         return index.recall(question, at, limit, among, near)
 
-    async def compose_block(
-        self, prompt: str, at: int, render_date: Callable[[int], str], *, most_tokens: int = MOST_TOKENS
-    ) -> MemoryBlock | None:
+    async def compose_block(self, prompt: str, at: int, render_date: Callable[[int], str]) -> MemoryBlock | None:
         """The memory block for a session that begins with this prompt; None if there are no entries."""
         known = await self.store.read_all(self.places)
         related = await self.recall(prompt, at, limit=MOST_RELEVANT) if prompt.strip() else []
-        return compose(known, related, at, render_date, most_tokens)
+        return compose(known, related, at, render_date, MOST_TOKENS)
 
     # Files
 

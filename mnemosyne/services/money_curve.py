@@ -64,11 +64,11 @@ def _in_tokens(balance: Balance) -> Mapping[str, float]:
 _LINES = ("unmanaged", "expected", "actual")
 
 
-def money_chart(found: MoneyCurve, name: str = "money") -> str:
+def money_chart(found: MoneyCurve) -> str:
     """The SVG element."""
     label = f"What the session cost so far, in {found.unit}"
     if not found.points:
-        return picture(name, label, nothing("No costs are recorded yet."), height=HEIGHT)
+        return picture("money", label, nothing("No costs are recorded yet."), height=HEIGHT)
     highest = max(getattr(point, line) for point in found.points for line in _LINES) or 1
     plane = Plane(left=_LEFT, right=_RIGHT, top=_TOP, base=_BASE, first=0, last=len(found.points), highest=highest)
     parts = [*grid(plane, _ticks(highest), partial(render_amount, unit=found.unit))]
@@ -81,7 +81,7 @@ def money_chart(found: MoneyCurve, name: str = "money") -> str:
     for line in _LINES:
         places = [(0.0, 0.0), *((float(point.number), getattr(point, line)) for point in found.points)]
         parts.append(curve(line, plane, places))
-    return picture(name, label, "".join(parts), height=HEIGHT)
+    return picture("money", label, "".join(parts), height=HEIGHT)
 
 
 def _ticks(highest: float) -> list[float]:

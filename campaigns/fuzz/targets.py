@@ -28,7 +28,7 @@ from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.dialects import DIALECTS, conversation_of
 from mnemosyne.domain.wire.identity import identify, read_client_headers
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.http.reply_copy import PassedStream, PassedWhole
+from mnemosyne.http.reply_copy import ReplyCopy
 from mnemosyne.http.rewriters import make_rewriter
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.projections.projection import fold
@@ -93,11 +93,12 @@ def _pieces(data: bytes) -> tuple[bytes, list[bytes]]:
 def _pass_reply(dialect: Dialect, data: bytes) -> None:
     """A reply passes unchanged and reads the same, however it is cut."""
     raw, pieces = _pieces(data)
-    for made in (PassedStream, PassedWhole):
+    for is_stream in (True, False):
         results = []
         for way in (pieces, [raw]):
-            passed = made(dialect)
-            outputs = [output for piece in way for output in passed.feed(piece)] + passed.close()
+            passed = ReplyCopy(dialect, (), is_stream=is_stream)
+            steps = [step for piece in way for step in passed.feed(piece)]
+            outputs = [output for step in [*steps, passed.close()] for output in step]
             assert b"".join(output.raw for output in outputs) == raw
             results.append(passed.reply.result())
         assert results[0] == results[1]

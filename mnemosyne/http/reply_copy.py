@@ -4,9 +4,8 @@ A reply's end is a separate output, because the reply must be durable before the
 """
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from typing import Protocol
 
 import trio
 
@@ -63,50 +62,85 @@ class PassedStream:
         return [ToClient(rest)] if rest else []
 
 
-class PassedWhole:
-    """A body that is not a stream: each chunk is held until the next one or the end."""
+class ReplyCopy:
+    """Reads a copy of a reply, decoded, while its bytes pass. Invariant: the joined outputs equal the input.
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.reply: ReplyReader = dialect.reader()
-        self._held = b""
-        self._is_stopped = False
-
-    def feed(self, data: bytes) -> list[Output]:
-        """Take the provider's next bytes; return the outputs they allow."""
-        self.reply.take_raw(data)
-        ready, self._held = self._held, data
-        return [ToClient(ready)] if ready else []
-
-    def stop(self) -> bytes:
-        """Stop reading; return the held bytes, which are then sent with all that follows."""
-        self._is_stopped = True
-        held, self._held = self._held, b""
-        return held
-
-    def close(self) -> list[Output]:
-        """End the body."""
-        if self._is_stopped:
-            return []
-        self.reply.end_raw()
-        last, self._held = self._held, b""
-        return [EndOfReply(last)]
-
-
-class ReplyReading(Protocol):
-    """Reads a reply while its bytes pass. Invariant: the joined outputs equal the input.
-
-    ``feed`` yields after short steps, so that other tasks can run in between.
+    An uncompressed stream passes frame by frame. Of every other reply, the decoded copy tells which chunk is the last.
+    If the encodings are unknown, or the first bytes do not match them, the reply is recorded undecoded.
     """
 
-    @property
-    def reply(self) -> ReplyReader: ...
+    def __init__(self, dialect: Dialect, encodings: Sequence[bytes], *, is_stream: bool) -> None:
+        self._encodings = encodings
+        decoder = decoder_for(encodings, LARGEST_REPLY)
+        self._decoder = decoder or Decoder((), LARGEST_REPLY)
+        self._stream = PassedStream(dialect) if is_stream and decoder else None
+        """None for a body that is not read as a stream."""
+        self.reply: ReplyReader = self._stream.reply if self._stream else dialect.reader()
+        self._room = LARGEST_REPLY
+        self._is_cut = False
+        """Whether reading has stopped: the reply is too large, or decoding failed after a part was decoded."""
+        self._begun = False
+        """Whether anything was decoded."""
+        self._undecoded: list[bytes] = []
+        self._held = b""
 
-    def feed(self, data: bytes) -> Iterator[list[Output]]: ...
+    def feed(self, data: bytes) -> Iterator[list[Output]]:
+        """Take the provider's next bytes; yields after short steps, so that other tasks can run in between."""
+        ended = False
+        for piece in self._decode(data):
+            outputs = self._read(piece)
+            ended = ended or any(isinstance(output, EndOfReply) for output in outputs)
+            yield [] if self._encodings else outputs
+        if self._stream is None:
+            ready, self._held = self._held, data
+            yield [ToClient(ready)] if ready else []
+        elif self._encodings:
+            yield [EndOfReply(data) if ended else ToClient(data)]
+        elif self._is_cut:
+            yield [ToClient(self._stream.stop() + data)]
 
-    def close(self) -> list[Output]: ...
+    def close(self) -> list[Output]:
+        """End the reply."""
+        if self._stream is None:
+            if not self._is_cut:
+                self.reply.end_raw()
+            is_whole = not self._is_cut and self._decoder.is_whole
+            return [EndOfReply(self._held) if is_whole else ToClient(self._held)]
+        outputs = self._stream.close()
+        if not self._encodings:
+            return outputs
+        return [EndOfReply(b"")] if any(isinstance(output, EndOfReply) for output in outputs) else []
+
+    def _read(self, piece: bytes) -> list[Output]:
+        if self._stream is not None:
+            return self._stream.feed(piece)
+        self.reply.take_raw(piece)
+        return []
+
+    def _decode(self, data: bytes) -> Iterator[bytes]:
+        self._room -= len(data)
+        if self._room < 0 and not self._is_cut:
+            log.warning("a reply is recorded only in part: it is too large")
+            self._is_cut = True
+        if self._is_cut:
+            return
+        if not self._begun:
+            self._undecoded.append(data)
+        try:
+            for piece in self._decoder.pieces(data):
+                self._begun = self._begun or bool(piece)
+                yield piece
+            self._undecoded = [] if self._begun else self._undecoded
+            return
+        except ValueError as error:
+            log.warning("a reply is recorded only up to a decoding error: %s", error)
+        self._is_cut = self._begun
+        if not self._begun:
+            self._decoder, self._stream = Decoder((), LARGEST_REPLY), None
+            yield b"".join(self._undecoded)
 
 
-async def pass_on(chunks: AsyncIterator[bytes], reading: ReplyReading, head: ReplyHead, client: ClientReply) -> None:
+async def pass_on(chunks: AsyncIterator[bytes], reading: ReplyCopy, head: ReplyHead, client: ClientReply) -> None:
     """Pass a reply with this head to the client and record its end. Raises ReplyCut if it is cut off."""
     client.watch(reading.reply.result)
     client.begin(head)
@@ -117,7 +151,7 @@ async def pass_on(chunks: AsyncIterator[bytes], reading: ReplyReading, head: Rep
             await client.hand_over(output.raw)
 
 
-async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading, turn: TurnLog) -> AsyncGenerator[Output, None]:
+async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyCopy, turn: TurnLog) -> AsyncGenerator[Output, None]:
     cut: ReplyCut | None = None
     try:
         async for chunk in chunks:
@@ -135,107 +169,12 @@ async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyReading, turn: Tu
         raise cut
 
 
-def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyReading:
+def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyCopy:
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
-    streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
-    plain = PassedStream(dialect) if streamed else PassedWhole(dialect)
-    encodings = encodings_of(head.headers)
-    if not encodings:
-        return PlainReply(plain)
-    return EncodedReply(plain, decoder_for(encodings, LARGEST_REPLY), dialect)
+    is_stream = fields.get(b"content-type", b"").startswith(b"text/event-stream")
+    return ReplyCopy(dialect, encodings_of(head.headers), is_stream=is_stream)
 
 
-def unread(dialect: Dialect) -> ReplyReading:
+def unread(dialect: Dialect) -> ReplyCopy:
     """Return the reader for a reply that cannot be decoded."""
-    return EncodedReply(PassedWhole(dialect), None, dialect)
-
-
-class PlainReply:
-    """Reads an uncompressed reply, each network chunk at once, up to the same limit."""
-
-    def __init__(self, passed: PassedStream | PassedWhole) -> None:
-        self._passed = passed
-        self._room = LARGEST_REPLY
-
-    @property
-    def reply(self) -> ReplyReader:
-        return self._passed.reply
-
-    def feed(self, data: bytes) -> Iterator[list[Output]]:
-        was, self._room = self._room, self._room - len(data)
-        if self._room >= 0:
-            yield self._passed.feed(data)
-            return
-        if was >= 0:
-            log.warning("a reply is recorded only in part: it is too large")
-        yield [ToClient(self._passed.stop() + data)]
-
-    def close(self) -> list[Output]:
-        return self._passed.close()
-
-
-class EncodedReply:
-    """Reads a decoded copy of a compressed reply; the client gets the compressed bytes.
-
-    The decoded copy tells which chunk is the last. Without a decoder, or if the first bytes do not match the encoding
-    in the head, the reply is recorded undecoded.
-    """
-
-    def __init__(self, plain: PassedStream | PassedWhole, decoder: Decoder | None, dialect: Dialect) -> None:
-        self._plain = plain if decoder else PassedWhole(dialect)
-        self._decoder = decoder
-        self._dialect = dialect
-        self._is_cut = False
-        """Whether decoding failed after a part was decoded."""
-        self._begun = False
-        """Whether anything was decoded."""
-        self._undecoded: list[bytes] = []
-        self._streamed = isinstance(self._plain, PassedStream)
-        self._held = b""
-
-    @property
-    def reply(self) -> ReplyReader:
-        return self._plain.reply
-
-    def feed(self, data: bytes) -> Iterator[list[Output]]:
-        ended = False
-        for piece in self._decode(data):
-            ended = any(isinstance(output, EndOfReply) for output in self._plain.feed(piece)) or ended
-            yield []
-        if self._streamed:
-            yield [EndOfReply(data) if ended else ToClient(data)]
-            return
-        ready, self._held = self._held, data
-        yield [ToClient(ready)] if ready else []
-
-    def close(self) -> list[Output]:
-        ended = any(isinstance(output, EndOfReply) for output in self._plain.close())
-        if self._streamed:
-            return [EndOfReply(b"")] if ended else []
-        last, self._held = self._held, b""
-        is_whole = not self._is_cut and (self._decoder is None or self._decoder.is_whole)
-        return [EndOfReply(last) if is_whole else ToClient(last)]
-
-    def _decode(self, data: bytes) -> Iterator[bytes]:
-        if self._is_cut:
-            yield b""
-            return
-        if self._decoder is None:
-            yield data
-            return
-        if not self._begun:
-            self._undecoded.append(data)
-        try:
-            for piece in self._decoder.pieces(data):
-                self._begun = self._begun or bool(piece)
-                yield piece
-            self._undecoded = [] if self._begun else self._undecoded
-            return
-        except ValueError as error:
-            log.warning("a reply is recorded only up to a decoding error: %s", error)
-        if self._begun:
-            self._is_cut = True
-            yield b""
-        else:
-            self._plain, self._decoder, self._streamed = PassedWhole(self._dialect), None, False
-            yield b"".join(self._undecoded)
+    return ReplyCopy(dialect, (), is_stream=False)

@@ -93,10 +93,10 @@ def _pieces(data: bytes) -> tuple[bytes, list[bytes]]:
 def _pass_reply(dialect: Dialect, data: bytes) -> None:
     """A reply passes unchanged and reads the same, however it is cut."""
     raw, pieces = _pieces(data)
-    for is_stream in (True, False):
+    for streams in (True, False):
         results = []
         for way in (pieces, [raw]):
-            passed = ReplyCopy(dialect, (), is_stream=is_stream)
+            passed = ReplyCopy(dialect, (), streams=streams)
             steps = [step for piece in way for step in passed.feed(piece)]
             outputs = [output for step in [*steps, passed.close()] for output in step]
             assert b"".join(output.raw for output in outputs) == raw

@@ -69,11 +69,11 @@ class ReplyCopy:
     If the encodings are unknown, or the first bytes do not match them, the reply is recorded undecoded.
     """
 
-    def __init__(self, dialect: Dialect, encodings: Sequence[bytes], *, is_stream: bool) -> None:
+    def __init__(self, dialect: Dialect, encodings: Sequence[bytes], *, streams: bool) -> None:
         self._encodings = encodings
         decoder = decoder_for(encodings, LARGEST_REPLY)
         self._decoder = decoder or Decoder((), LARGEST_REPLY)
-        self._stream = PassedStream(dialect) if is_stream and decoder else None
+        self._stream = PassedStream(dialect) if streams and decoder else None
         """None for a body that is not read as a stream."""
         self.reply: ReplyReader = self._stream.reply if self._stream else dialect.reader()
         self._room = LARGEST_REPLY
@@ -169,12 +169,16 @@ async def _outputs(chunks: AsyncIterator[bytes], reading: ReplyCopy, turn: TurnL
         raise cut
 
 
-def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyCopy:
+def is_stream(head: ReplyHead) -> bool:
+    """Whether a reply is an event stream."""
     fields = {name.lower(): value.strip().lower() for name, value in head.headers}
-    is_stream = fields.get(b"content-type", b"").startswith(b"text/event-stream")
-    return ReplyCopy(dialect, encodings_of(head.headers), is_stream=is_stream)
+    return fields.get(b"content-type", b"").startswith(b"text/event-stream")
+
+
+def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyCopy:
+    return ReplyCopy(dialect, encodings_of(head.headers), streams=is_stream(head))
 
 
 def unread(dialect: Dialect) -> ReplyCopy:
     """Return the reader for a reply that cannot be decoded."""
-    return ReplyCopy(dialect, (), is_stream=False)
+    return ReplyCopy(dialect, (), streams=False)

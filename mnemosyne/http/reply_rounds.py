@@ -20,7 +20,7 @@ from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed, release_f
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for, encodings_of
 from mnemosyne.http.headers import request_with, text_headers
-from mnemosyne.http.reply_copy import pass_on, unread
+from mnemosyne.http.reply_copy import is_stream, pass_on, unread
 from mnemosyne.http.rewriters import Rewriter, make_rewriter
 from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next, Output
 from mnemosyne.http.turn_log import safely
@@ -141,9 +141,8 @@ class SplicedRounds:
         """Whether the last round is recorded already."""
         self._is_streamed = False
         self._rewriter: Rewriter | None = None
-        self._encodings: tuple[bytes, ...] = ()
         self._decoder: Decoder | None = None
-        """Decoder of the round's reply; None without an encoding or with an unsupported one."""
+        """Decoder of the round's reply; None if its encoding is unsupported."""
         self._has_decoded = False
         self._undecoded: list[bytes] = []
         """The reply's bytes before anything was decoded."""
@@ -241,14 +240,10 @@ class SplicedRounds:
         return None
 
     def _decode(self, chunk: bytes) -> Iterator[bytes]:
-        if not self._encodings:
-            yield chunk
-            return
-        if self._decoder is None:
-            self._undecoded.append(chunk)
-            raise _Undecodable(f"the provider's reply has an unsupported encoding: {self._encodings!r}.")
         if not self._has_decoded:
             self._undecoded.append(chunk)
+        if self._decoder is None:
+            raise _Undecodable("the provider's reply has an unsupported encoding.")
         try:
             for piece in self._decoder.pieces(chunk):
                 self._has_decoded = self._has_decoded or bool(piece)
@@ -277,13 +272,11 @@ class SplicedRounds:
         return None
 
     def _begin(self, head: ReplyHead) -> None:
-        self._encodings = encodings_of(head.headers)
-        self._decoder = decoder_for(self._encodings, LARGEST_REPLY) if self._encodings else None
+        self._decoder = decoder_for(encodings_of(head.headers), LARGEST_REPLY)
         self._has_decoded = False
         self._undecoded = []
         if self._rewriter is None:
-            fields = {name.lower(): value.strip().lower() for name, value in head.headers}
-            self._is_streamed = fields.get(b"content-type", b"").startswith(b"text/event-stream")
+            self._is_streamed = is_stream(head)
             self._rewriter = make_rewriter(
                 self._dialect, self._hidden, streamed=self._is_streamed, itemized=self._itemized
             )
@@ -392,7 +385,7 @@ class SplicedRounds:
 def decode(head: ReplyHead, chunks: list[bytes]) -> bytes:
     """Decode a body as far as possible."""
     encodings, body = encodings_of(head.headers), bytearray()
-    decoder = decoder_for(encodings, LARGEST_REPLY) if encodings else None
+    decoder = decoder_for(encodings, LARGEST_REPLY)
     try:
         for chunk in chunks:
             body += decoder.decode(chunk) if decoder else chunk

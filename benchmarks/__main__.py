@@ -8,17 +8,19 @@ from pathlib import Path
 
 import click
 
-from benchmarks.harness import Group, Part, Row, run_group
-from benchmarks.report import as_json, as_table, described, this_machine, write_results
+from benchmarks import gateways
+from benchmarks.harness import Group, Row, run_group
+from benchmarks.report import as_json, as_table, described, this_machine
+from benchmarks.report import write_results as put
 
 MEASURED = (
-    "relay growth log peers gateways processes beside calls commands pages projections nodes memory planning "
-    "bills retrieval answers facts likelihood segmentation short_forms tokens wasted_work"
+    "log peers gateways processes beside calls commands planning bills retrieval answers facts likelihood "
+    "segmentation short_forms tokens wasted_work"
 )
 """The modules with a group of benchmarks, in the order in which they run."""
 
-GROUPS: Sequence[Group] = [import_module(f"benchmarks.{name}").GROUP for name in MEASURED.split()]
-NAMES = tuple(name for group in GROUPS for name in (group.name, *(f"{group.name}.{part.name}" for part in group.parts)))
+GROUPS: Sequence[Group] = [gateways.RELAY, *(import_module(f"benchmarks.{name}").GROUP for name in MEASURED.split())]
+NAMES = tuple(name for group in GROUPS for name in (group.name, *(f"{group.name}.{part}" for part in group.parts)))
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
@@ -37,29 +39,17 @@ def main(names: Sequence[str], quick: bool, json_file: Path | None, write_result
     click.echo(f"{described(machine, date)}\n")
     rows: list[Row] = []
     for group in GROUPS:
-        parts = chosen(group, names)
+        everything = group.name in names or (not names and group.by_default)
+        parts = [part for part in group.parts if everything or f"{group.name}.{part}" in names]
         if not parts:
             continue
         of_group = run_group(group, parts, quick=quick, say=lambda text: click.echo(text, err=True))
         rows += of_group
         click.echo(as_table(of_group))
         if write_results:
-            put(group, f"Measured {described(machine, date)}.\n\n{as_table(of_group)}")
+            put(RESULTS, group.name, f"Measured {described(machine, date)}.\n\n{as_table(of_group)}")
     if json_file is not None:
         json_file.write_text(as_json(machine, date, rows), encoding="utf-8")
-
-
-def chosen(group: Group, names: Sequence[str]) -> list[Part]:
-    """The parts of a group that were asked for; all of them if nothing was, and it runs by default."""
-    everything = not names and group.by_default
-    return [part for part in group.parts if everything or {group.name, f"{group.name}.{part.name}"} & set(names)]
-
-
-def put(group: Group, text: str) -> None:
-    try:
-        write_results(RESULTS, group.name, text)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from None
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import attrs
 import h11
 import trio
 
+from benchmarks.harness import serve
+
 HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"host"})
 
 
@@ -38,37 +40,23 @@ def _kept(event: h11.Request | h11.Response) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in event.headers.raw_items() if name.lower() not in HOP_BY_HOP]
 
 
-async def relay_request(client: Side, upstream: Side, host: bytes) -> bool:
-    """Pass one request on. False when the client has closed instead of sending one."""
+async def pass_on(source: Side, target: Side, host: bytes) -> bool:
+    """Pass one request or reply on, each piece as it comes. False when the source has closed instead."""
     while True:
-        event = await client.next_event()
+        event = await source.next_event()
         match event:
             case h11.Request():
                 headers = [(b"Host", host), *_kept(event)]
-                await upstream.send(h11.Request(method=event.method, target=event.target, headers=headers))
+                await target.send(h11.Request(method=event.method, target=event.target, headers=headers))
+            case h11.Response():
+                await target.send(h11.Response(status_code=event.status_code, headers=_kept(event)))
             case h11.Data():
-                await upstream.send(h11.Data(data=event.data))
+                await target.send(h11.Data(data=event.data))
             case h11.EndOfMessage():
-                await upstream.send(h11.EndOfMessage())
+                await target.send(h11.EndOfMessage())
                 return True
             case _:
                 return False
-
-
-async def relay_reply(upstream: Side, client: Side) -> None:
-    """Pass one reply on, each piece as it comes."""
-    while True:
-        event = await upstream.next_event()
-        match event:
-            case h11.Response():
-                await client.send(h11.Response(status_code=event.status_code, headers=_kept(event)))
-            case h11.Data():
-                await client.send(h11.Data(data=event.data))
-            case h11.EndOfMessage():
-                await client.send(h11.EndOfMessage())
-                return
-            case _:
-                raise h11.RemoteProtocolError("the upstream closed within a reply")
 
 
 @attrs.frozen
@@ -85,23 +73,13 @@ class BareRelay:
             client = Side(stream, h11.Connection(h11.SERVER))
             upstream = Side(upstream_stream, h11.Connection(h11.CLIENT))
             try:
-                while await relay_request(client, upstream, name):
-                    await relay_reply(upstream, client)
+                while await pass_on(client, upstream, name) and await pass_on(upstream, client, name):
                     client.machine.start_next_cycle()
                     upstream.machine.start_next_cycle()
             except (trio.BrokenResourceError, h11.RemoteProtocolError):
                 return
 
 
-async def main(upstream: str) -> None:
-    address = urlsplit(upstream)
-    relay = BareRelay(address.hostname or "127.0.0.1", address.port or 80)
-    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=512)
-    port = listener.socket.getsockname()[1]
-    sys.stdout.write(f"bare relay listening on http://127.0.0.1:{port}\n")
-    sys.stdout.flush()
-    await trio.serve_listeners(relay.serve, [listener])
-
-
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1])
+    address = urlsplit(sys.argv[1])
+    trio.run(serve, "bare relay", BareRelay(address.hostname or "127.0.0.1", address.port or 80).serve)

@@ -5,7 +5,6 @@ Three recorded sessions pass through the proxy to the strict stand-in, which bil
 recorded times. Without the recordings there are no rows.
 """
 
-import json
 import random
 from collections.abc import Sequence
 from functools import partial
@@ -15,9 +14,9 @@ from typing import Any
 import attrs
 import trio
 
-from benchmarks.harness import Group, Part, Row, Server, single
-from benchmarks.planning import SESSIONS, TUNED_ON
-from campaigns.payers.playing import PAYERS, WITHIN, Deviation, hold, play_turns
+from benchmarks.harness import Group, Row, Server, single
+from benchmarks.recordings import FIRST, list_raw
+from campaigns.payers.playing import PAYERS, WITHIN, hold, play_turns
 from campaigns.payers.programs import Program, dearest, run
 from campaigns.scenarios.scene import in_memory
 from mnemosyne.domain.cost.tariffs import PaidIn
@@ -39,31 +38,29 @@ QUICK = 6
 """Requests of a session in a quick run."""
 
 
-def _sessions() -> list[dict[str, Any]]:
-    path = SESSIONS / TUNED_ON
-    if not path.exists():
-        return []
-    with path.open() as lines:
-        found = [each for each in map(json.loads, lines) if each["name"].startswith(PLAYED)]
-    return sorted(found, key=lambda each: len(each["turns"]))
+def _sessions(quick: bool) -> list[dict[str, Any]]:
+    """The sessions that are played, the shortest first; only the beginning of one in a quick run."""
+    found = (each for each in list_raw(FIRST) if each["name"].startswith(PLAYED))
+    ordered = sorted(found, key=lambda each: len(each["turns"]))
+    return [{**each, "turns": each["turns"][:QUICK]} for each in ordered[:1]] if quick else ordered
 
 
 def _bills(_: Sequence[Server], quick: bool) -> list[Row]:
     """The deviation of the bill from the estimate in percent, observed and managed."""
     rows = []
-    for session in _sessions()[: 1 if quick else None]:
+    for session in _sessions(quick):
         for payer in PAYERS:
-            held = trio.run(partial(hold, payer, session, turns=QUICK if quick else None))
+            held = trio.run(hold, payer, session)
             variant = f"{payer.judged.name}, {session['name']}"
             rows += [
-                single("deviation, watched", variant, "%", _percent(held.unmanaged), 100 * WITHIN),
-                single("deviation, managed", variant, "%", _percent(held.managed), 100 * WITHIN),
+                single("deviation, watched", variant, "%", 100 * abs(held.unmanaged.share), 100 * WITHIN),
+                single("deviation, managed", variant, "%", 100 * abs(held.managed.share), 100 * WITHIN),
                 single("managed ÷ watched, billed", variant, "", float(held.managed.billed / held.unmanaged.billed)),
                 single("managed ÷ watched, said", variant, "", float(held.managed.said / held.unmanaged.said)),
                 single("requests that began anew", variant, "", held.rewrites),
             ]
             if PaidIn.DOLLARS in payer.judged.tariff.units[1:]:
-                rows.append(single("deviation, managed, dollars", variant, "%", _percent(held.dollars)))
+                rows.append(single("deviation, managed, dollars", variant, "%", 100 * abs(held.dollars.share)))
     return rows
 
 
@@ -96,8 +93,8 @@ def _contexts(_: Sequence[Server], quick: bool) -> list[Row]:
     those of memory tools, notes and stubs, of all tokens. Goals: those of the original wishes.
     """
     rows = []
-    for session in _sessions()[: 1 if quick else None]:
-        found = trio.run(_read_manifests, {**session, "turns": session["turns"][: QUICK if quick else None]})
+    for session in _sessions(quick):
+        found = trio.run(_read_manifests, session)
         used, sent = (sum(getattr(each.effective, name) for each in found) for name in ("used", "sent"))
         added = sum(each.metadata for each in found) / sum(each.tokens for each in found)
         rows += [
@@ -144,14 +141,14 @@ def _predictions(_: Sequence[Server], quick: bool) -> list[Row]:
 async def _predict(make: type[Talk] | None, model: str, mode: Mode, turns: int) -> float:
     name = "Look" if make is None else "look"
     replies = [model_says(text(f"{n}."), {"type": "tool_use", "name": name, "input": {"at": n}}) for n in range(turns)]
-    task = "Please do this.\n" + _write(100, "task")
+    task = "Please do this.\n" + _write("task", 100)
     async with open_stage({"replies": replies}, window=40_000, mode=mode) as stage:
         if make is None:
             client, content = Client(stage.url), [text(task)]
             for _ in range(turns):
                 content = results(await client.turn(*content))
                 for each in content:
-                    each["content"] = _result_of(each["tool_use_id"])
+                    each["content"] = _write(each["tool_use_id"])
         else:
             talk = make(stage.url, members={"model": model, "stream_options": {"include_usage": True}})
             talk.history.append({"role": "user", "content": task})
@@ -160,7 +157,7 @@ async def _predict(make: type[Talk] | None, model: str, mode: Mode, turns: int) 
                 talk.keep(await talk.send())
                 for each in talk.history[known:]:
                     if call := each.get("tool_call_id") or (each.get("output") and each["call_id"]):
-                        each["content" if "content" in each else "output"] = _result_of(call)
+                        each["content" if "content" in each else "output"] = _write(call)
         found = predict_bill([_as_row(each) for each in await stage.events_until(TurnAccounted, turns)])
     return 100 * (found.predicted / found.billed - 1)
 
@@ -173,26 +170,10 @@ def _as_row(event: TurnAccounted) -> dict[str, Any]:
     return {**attrs.asdict(event, recurse=False), **sides, **terms, **more}
 
 
-def _result_of(call: str) -> str:
-    return _write(random.Random(call).randint(20, 200), call)
-
-
-def _write(lines: int, seed: str) -> str:
-    rng = random.Random(seed)
+def _write(seed: str, lines: int = 0) -> str:
+    """Made-up text of so many lines, or of 20 to 200."""
+    rng, lines = random.Random(seed), lines or random.Random(seed).randint(20, 200)
     return "\n".join(f"{number:5}\t{' '.join(rng.choices(GREEK.split(), k=9))}" for number in range(lines))
 
 
-def _percent(deviation: Deviation) -> float:
-    return 100 * abs(deviation.share)
-
-
-GROUP = Group(
-    "bills",
-    (),
-    (
-        Part("tariffs", _bills),
-        Part("programs", _programs),
-        Part("contexts", _contexts),
-        Part("predicted", _predictions),
-    ),
-)
+GROUP = Group("bills", (), {"tariffs": _bills, "programs": _programs, "contexts": _contexts, "predicted": _predictions})

@@ -8,29 +8,22 @@ objects and account. HTTP, the database and the worker's questions are excluded.
 import cProfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import attrs
 import trio
 
-from benchmarks.harness import Group, Part, Row, Server, single
+from benchmarks.harness import Group, Row, Server, single
 from benchmarks.history import QUICK_KIND, SYNTHETIC_KIND, History, history
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
 from campaigns.counts.grown import KeepingLog
+from mnemosyne.actors import messages
 from mnemosyne.actors.actor_services import ActorServices
-from mnemosyne.actors.messages import (
-    ArrivedRequest,
-    Begin,
-    Begun,
-    CompleteDeferred,
-    Finish,
-    Prepare,
-    RoundEnd,
-    UpstreamPlan,
-)
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.reply import Reply
 from tests.actors.support import IDENTITY, PATIENT
 
 FIRST, TURNS = 60, 60
@@ -38,6 +31,8 @@ QUICK_FIRST, QUICK_TURNS = 3, 2
 
 APART = 20_000_000
 """Microseconds between two turns, as the session's own clock has them."""
+
+HEADERS = ((SESSION_HEADER, "calls"), ("User-Agent", CLAUDE_CODE), ("X-Api-Key", "none"))
 
 
 def turns(_: Sequence[Server], quick: bool) -> list[Row]:
@@ -47,73 +42,57 @@ def turns(_: Sequence[Server], quick: bool) -> list[Row]:
     name = f"turns {first}-{first + count - 1}"
     rows = []
     for mode in (Mode.OBSERVE, Mode.MANAGE):
-        timed = trio.run(_play, Played(mode), whole, first, count)
-        counted = trio.run(_play, Played(mode, profile=cProfile.Profile()), whole, first, count)
-        rows += [
-            single(f"functions called a turn, {name}", mode.value, "calls", counted.calls / count),
-            single(f"processor time a turn, {name}", mode.value, "ms", timed.seconds * 1000 / count),
-        ]
+        seconds, profile = trio.run(_play, mode, None, whole, first, count), cProfile.Profile()
+        trio.run(_play, mode, profile, whole, first, count)
+        calls = sum(each.callcount for each in profile.getstats())
+        rows.append(single(f"functions called a turn, {name}", mode.value, "calls", calls / count))
+        rows.append(single(f"processor time a turn, {name}", mode.value, "ms", seconds * 1000 / count))
     return rows
 
 
-@attrs.define
-class Played:
-    """A session's turns, with the measurements."""
-
-    mode: Mode
-    profile: cProfile.Profile | None = None
-    seconds: float = 0.0
-
-    @property
-    def calls(self) -> int:
-        """How many functions were called in all."""
-        return 0 if self.profile is None else sum(each.callcount for each in self.profile.getstats())
-
-
-async def _play(played: Played, whole: History, first: int, count: int) -> Played:
-    log = KeepingLog()
+async def _play(mode: Mode, profile: cProfile.Profile | None, whole: History, first: int, count: int) -> float:
+    """Play a session; the thread's seconds of its last ``count`` turns, which are profiled."""
+    log, outside = KeepingLog(), ActorServices(patience=PATIENT)
     actor = SessionActor(
-        IDENTITY,
-        event_log=log,
-        contents=log,
-        journal=log,
-        new_salt=lambda: bytes(16),
-        outside=ActorServices(patience=PATIENT),
+        IDENTITY, event_log=log, contents=log, journal=log, new_salt=lambda: bytes(16), outside=outside
     )
+    turns = [(turn, whole.body(turn), _make_reply(whole, turn)) for turn in range(1, first + count)]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)
-        for turn in range(1, first + count):
-            await _turn(played, actor, whole, turn, measured=turn >= first)
+        for each in turns[: first - 1]:
+            await _take(actor, mode, *each)
+        started = time.thread_time()
+        with profile or nullcontext():
+            for each in turns[first - 1 :]:
+                await _take(actor, mode, *each)
+        seconds = time.thread_time() - started
         actor.stop()
-    return played
+    return seconds
 
 
-async def _turn(played: Played, actor: SessionActor, whole: History, turn: int, *, measured: bool) -> None:
-    raw, reply, at = whole.body(turn), reply_of(whole.reply(turn), turn), 1_600_000_000_000_000 + turn * APART
-    # Counts like a provider's: a count that is not credible would take another path through the account.
-    reply = attrs.evolve(reply, usage={**reply.usage, "cache_read_input_tokens": len(raw) // 4})
-    headers = ((SESSION_HEADER, "calls"), ("User-Agent", CLAUDE_CODE), ("X-Api-Key", "none"))
-    started = time.thread_time()
-    if measured and played.profile is not None:
-        played.profile.enable()
-    request = ArrivedRequest(
-        at=at, headers=headers, raw=raw, correlation_id=f"{turn}", default=played.mode, dialect=MESSAGES
+def _make_reply(whole: History, turn: int) -> Reply:
+    """A turn's reply with counts like a provider's: others would take another path through the account."""
+    reply = reply_of(whole.reply(turn), turn)
+    return attrs.evolve(reply, usage={**reply.usage, "cache_read_input_tokens": len(whole.body(turn)) // 4})
+
+
+async def _take(actor: SessionActor, mode: Mode, turn: int, raw: bytes, reply: Reply) -> None:
+    """A turn until its deferred work is done."""
+    at, name = 1_600_000_000_000_000 + turn * APART, f"{turn}"
+    request = messages.ArrivedRequest(
+        at=at, headers=HEADERS, raw=raw, correlation_id=name, default=mode, dialect=MESSAGES
     )
-    begin, last = Begin(request=request), None
-    if played.mode is Mode.MANAGE:
-        plan = await actor.mailbox.post(Prepare(request=request)).wait()
-        assert isinstance(plan, UpstreamPlan)
+    begin, last = messages.Begin(request=request), None
+    if mode is Mode.MANAGE:
+        plan = await actor.mailbox.post(messages.Prepare(request=request)).wait()
+        assert isinstance(plan, messages.UpstreamPlan)
         assert plan.proposal is not None, "it is managed from its first turn"
-        begin, last = Begin(request=request, outgoing=plan.proposal), RoundEnd(reply=reply, request=raw)
+        begin, last = attrs.evolve(begin, outgoing=plan.proposal), messages.RoundEnd(reply=reply, request=raw)
     begun = await actor.mailbox.post(begin).wait()
-    assert isinstance(begun, Begun)
-    finish = Finish(at=at + 1, address=begun.address, status=200, reply=reply, correlation_id=f"{turn}", last=last)
-    await actor.mailbox.post(finish).wait()
-    await actor.mailbox.post(CompleteDeferred()).wait()  # its deferred work is done
-    if measured and played.profile is not None:
-        played.profile.disable()
-    if measured:
-        played.seconds += time.thread_time() - started
+    assert isinstance(begun, messages.Begun)
+    end = messages.Finish(at=at + 1, address=begun.address, status=200, reply=reply, correlation_id=name, last=last)
+    await actor.mailbox.post(end).wait()
+    await actor.mailbox.post(messages.CompleteDeferred()).wait()
 
 
-GROUP = Group("calls", (), (Part("turns", turns),), by_default=False)
+GROUP = Group("calls", (), {"turns": turns}, by_default=False)

@@ -1,30 +1,34 @@
-"""Processor time of commands on a large log: of the process and of all that it started and waited for, together.
+"""Processor time of commands on a large log, of the process and of all that it started and waited for; and the time to
+the first byte of its pages.
 
 A server runs on the same directory. Wall time would say how busy the machine is.
 """
 
+import json
 import os
-import signal
+import resource
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import trio
 
-from benchmarks.harness import DATABASE, WORKER, Group, Part, Row, Server, find_process, single, spread
+from benchmarks.harness import START_SECONDS, Group, Row, Server, single, spread
 from benchmarks.history import history, kind_of
 from benchmarks.inside import open_log, record
-from benchmarks.variants import OURS, VARIANTS, data_dir
+from benchmarks.variants import OURS, choose
+from mnemosyne.data_dir import local_token
 
 TURNS, SESSIONS, SESSION_TURNS = 2_100, 45, 20
 """Turns of the long session, number of short sessions, and their turns."""
 
 QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS = 12, 3, 2
 ROUNDS, QUICK_ROUNDS = 10, 1
-
-UNINDEXED_TURNS = 500
-"""Turns recorded before the first search, which has to index them."""
 
 LONG, SHORT = "long", "short-0"
 
@@ -45,79 +49,90 @@ COMMANDS: Sequence[tuple[str, tuple[str, ...], float | None]] = (
 TOLD = b'{"hook_event_name": "UserPromptSubmit", "session_id": "a", "cwd": "/", "prompt": "Go on."}'
 """Input for the commands that read stdin."""
 
+PAGES: Sequence[tuple[str, str]] = (
+    ("the sessions", "/-/"),
+    ("a session", "{session}"),
+    ("a turn", "{session}/turn/{turn}"),
+    ("its window", "{session}/window"),
+    ("what if", "{session}/what-if"),
+)
+"""The pages, in order of the first request."""
+
+FIRST_BYTE_MS = 200
+"""The longest that a page of the long session may take until it begins."""
+
 
 def times(servers: Sequence[Server], quick: bool) -> list[Row]:
     """Seconds of processor time, the commands one after the other, over and over."""
     (ours,) = servers
-    directory = data_dir(ours.own)
-    counts = (QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS) if quick else (TURNS, SESSIONS, SESSION_TURNS)
-    trio.run(record_sessions, directory, quick, *counts)
-    environ = {**os.environ, "MNEMOSYNE_DATA_DIR": str(directory), "MNEMOSYNE_PORT": str(ours.address.port)}
+    _fill(ours.data_dir, quick)
     taken: dict[str, list[float]] = {name: [] for name, _, _ in COMMANDS}
     # The first round is a warm-up, which also completes the worker's pending work.
     for counted in (False, *[True] * (QUICK_ROUNDS if quick else ROUNDS)):
         for name, arguments, _ in COMMANDS:
-            seconds = _processor_seconds(arguments, environ)
+            seconds = _run(arguments, ours)
             if counted:
                 taken[name].append(seconds)
     return [spread(name, OURS, "s", taken[name], goal) for name, _, goal in COMMANDS]
 
 
-def first(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Processor time in seconds, PostgreSQL included, of the first search after many turns and of a second one. The
-    worker is stopped, so the first search has to index the turns.
-    """
+def pages(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Milliseconds to each page's first byte, for the first time and again."""
     (ours,) = servers
-    directory, turns = data_dir(ours.own), QUICK_TURNS if quick else UNINDEXED_TURNS
-    environ = {**os.environ, "MNEMOSYNE_DATA_DIR": str(directory), "MNEMOSYNE_PORT": str(ours.address.port)}
-    worker = find_process(ours, WORKER)
-    os.kill(worker, signal.SIGSTOP)
-    try:
-        trio.run(record_sessions, directory, quick, turns, 0, 0)
-        taken = []
-        for _ in range(2):
-            before = ours.cpu_by_process()[DATABASE]
-            seconds = _processor_seconds(("search", LONG, "pool"), environ)
-            taken.append(seconds + ours.cpu_by_process()[DATABASE] - before)
-    finally:
-        os.kill(worker, signal.SIGCONT)
-    found, again = taken
-    name = f"search after {turns} turns"
-    return [
-        single(f"first {name}", OURS, "s", found),
-        single(f"second {name}", OURS, "s", again),
-        single(f"first {name}, more than the second", OURS, "s", found - again, 1.0),
-    ]
+    _fill(ours.data_dir, quick)
+    listed = json.loads(_get(ours, "/-/sessions.json?all")[1])["sessions"]
+    session = f"/-/session/{next(each['stream'] for each in listed if each['name'] == LONG)}"
+    rows = []
+    for name, pattern in PAGES:
+        path = pattern.format(session=session, turn=(QUICK_TURNS if quick else TURNS) - 1)
+        once, *again = (_get(ours, path)[0] for _ in range(1 + (QUICK_ROUNDS if quick else ROUNDS)))
+        rows.append(single(f"{name}, the first time: first byte", OURS, "ms", once, FIRST_BYTE_MS))
+        rows.append(spread(f"{name}, again: first byte", OURS, "ms", again, FIRST_BYTE_MS))
+    return rows
 
 
-async def record_sessions(directory: Path, quick: bool, turns: int, sessions: int, each: int) -> None:
-    """A long session of so many turns, and beside it so many short ones with so many turns each."""
+@cache
+def _fill(directory: Path, quick: bool) -> None:
+    """Record a long session, and short ones beside it."""
+    trio.run(_record, directory, quick)
+
+
+async def _record(directory: Path, quick: bool) -> None:
     whole = history(kind_of(quick))
-    async with open_log(directory) as log:
-        await record(log, whole, LONG, 1, turns)
-        for number in range(sessions):
-            await record(log, whole, f"short-{number}", 1, each)
+    async with open_log(directory) as (_, storage):
+        await record(storage, whole, LONG, QUICK_TURNS if quick else TURNS)
+        for number in range(QUICK_SESSIONS if quick else SESSIONS):
+            await record(storage, whole, f"short-{number}", QUICK_SESSION_TURNS if quick else SESSION_TURNS)
 
 
-def _processor_seconds(arguments: Sequence[str], environ: dict[str, str]) -> float:
+def _run(arguments: Sequence[str], server: Server) -> float:
     """Processor seconds of a command in user and system mode. Raises RuntimeError if it failed."""
+    environ = {"MNEMOSYNE_DATA_DIR": str(server.data_dir), "MNEMOSYNE_PORT": str(server.address.port)}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = (sys.executable, "-m", "mnemosyne", *arguments)
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ
-    ) as process:
-        assert process.stdin is not None
-        process.stdin.write(TOLD)
-        process.stdin.close()
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"mnemosyne {' '.join(arguments)} failed")
-    return used.ru_utime + used.ru_stime
+    done = subprocess.run(command, input=TOLD, capture_output=True, env=os.environ | environ, check=False)
+    if done.returncode:
+        raise RuntimeError(f"mnemosyne {' '.join(arguments)} failed: {done.stderr.decode()}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-GROUP = Group(
-    "commands",
-    [each for each in VARIANTS if each.name == OURS],
-    (Part("first", first), Part("times", times)),
-    by_default=False,
-)
+def _get(server: Server, path: str) -> tuple[float, bytes]:
+    """Milliseconds to the first byte of a page, and the page. Waits while the server opens its database for pages."""
+    request = Request(f"http://{server.address.host}:{server.address.port}{path}")
+    request.add_header("Authorization", f"Bearer {local_token(server.data_dir)}")
+    end = time.monotonic() + START_SECONDS
+    while True:
+        began = time.perf_counter()
+        try:
+            with urlopen(request) as reply:
+                first = reply.read(1)
+                milliseconds = 1000 * (time.perf_counter() - began)
+                return milliseconds, first + reply.read()
+        except HTTPError as error:
+            if error.code != 503 or time.monotonic() > end:
+                raise
+            time.sleep(1.0)
+
+
+GROUP = Group("commands", choose(OURS), {"times": times, "pages": pages}, by_default=False)

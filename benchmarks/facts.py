@@ -16,21 +16,21 @@ import attrs
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from benchmarks.answers import plain, recordings
-from benchmarks.harness import Group, Part, Row, Server, single
+from benchmarks.answers import plain
+from benchmarks.harness import Group, Row, Server, single
+from benchmarks.recordings import ALL, SESSIONS, list_raw
+from benchmarks.replies import reply_in_one
 from mnemosyne.actors.turn import TurnOpener
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.helper.model import FREE, Completion, HelperPrompt
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.domain.wire.reply import ReplyBuilder
 from mnemosyne.domain.wire.submitted import hash_prompt
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
 from mnemosyne_lab.helper import Label, answer_by_labels
 from tests.actors.support import OK
 from tests.actors.support import headers as headers_of
-from tests.domain.recorded import DATA
 from tests.http.test_learned_facts import reading
 from tests.services.talking import body
 
@@ -86,10 +86,7 @@ async def play(opener: TurnOpener, session: Mapping[str, Any]) -> None:
         if prompts:
             opened = opener.open_turn(headers_of(name), body(history, system=system), MESSAGES, None, Mode.OBSERVE)
             await opened.note_begun()
-            reply = ReplyBuilder()
-            reply.take_raw(json.dumps({"id": f"msg_{turn['msg']}", **session["messages"][turn["msg"]]}).encode())
-            reply.end_raw()
-            await opened.note_finished(OK, reply.result())
+            await opened.note_finished(OK, reply_in_one(session["messages"][turn["msg"]], turn["msg"]))
     await wait_all_tasks_blocked(QUIET)
 
 
@@ -118,37 +115,33 @@ async def _outcomes(service: KnowledgeService, text: str) -> list[str]:
     entries = [each.entry for each in await service.list_entries(LATER) if plain(text) in plain(each.entry.content)]
     if not entries:
         return []
-    outcomes = [ENTRY]
-    if any(each.entry.id == entries[0].id for each in await service.recall(text, LATER)):
-        outcomes.append(FOUND)
-    if await is_told() and not entries[0].is_confirmed:
-        outcomes.append(EARLY)
-    await service.confirm(entries[0].id, WriteStamp(LATER, f"confirm {entries[0].id}"))
-    if await is_told():
-        outcomes.append(SHOWN)
-    return outcomes
+    first, found = entries[0], await service.recall(text, LATER)
+    outcomes = {ENTRY: True, FOUND: any(each.entry.id == first.id for each in found)}
+    outcomes[EARLY] = await is_told() and not first.is_confirmed
+    await service.confirm(first.id, WriteStamp(LATER, f"confirm {first.id}"))
+    outcomes[SHOWN] = await is_told()
+    return [outcome for outcome, happened in outcomes.items() if happened]
 
 
 async def measure(sessions: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Row]:
     counts: Counter[tuple[str, str, str]] = Counter()
-    for session in recordings([*sessions]):
+    for session in list_raw(ALL, names=sessions):
         split = "development" if session.get("developer") == "336605" else "held out"
         counts.update((kind, split, outcome) for kind, outcome in await find(session, sessions[session["name"]]))
     totals = {key[:2]: count for key, count in counts.items() if key[2] == "all"}
+    goals = {ENTRY: None, FOUND: None, EARLY: 0, SHOWN: None, UNSENT: None}
     return [
-        single(
-            f"{kind}, {split}, of {total}", outcome, "", counts[kind, split, outcome], 0 if outcome == EARLY else None
-        )
+        single(f"{kind}, {split}, of {total}", outcome, "", counts[kind, split, outcome], goal)
         for (kind, split), total in sorted(totals.items())
-        for outcome in (ENTRY, FOUND, EARLY, SHOWN, UNSENT)
+        for outcome, goal in goals.items()
     ]
 
 
 def facts(servers: Sequence[Server], quick: bool) -> list[Row]:
     """Labelled texts that become entries, that a search finds, and that a later session gets."""
-    labelled = json.loads(LABELS.read_text(encoding="utf-8"))["sessions"] if (DATA / "sessions").is_dir() else []
+    labelled = json.loads(LABELS.read_text(encoding="utf-8"))["sessions"] if SESSIONS.is_dir() else []
     names = {each["name"]: each["labels"] for each in labelled if not quick or each["name"].startswith("tau")}
     return trio.run(measure, names)
 
 
-GROUP = Group("facts", (), (Part("prompts", facts),), by_default=False)
+GROUP = Group("facts", (), {"prompts": facts}, by_default=False)

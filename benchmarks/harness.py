@@ -8,13 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import attrs
-
-from benchmarks.load import Address
+import click
+import trio
 
 START_SECONDS = 300.0
 """How long a server may take until it says where it listens."""
@@ -44,17 +44,8 @@ class Row:
 
 def spread(name: str, variant: str, unit: str, values: Sequence[float], goal: float | None = None) -> Row:
     """The row for many measurements of one thing."""
-    ordered = sorted(values)
-    return Row(
-        name,
-        variant,
-        unit,
-        statistics.median(ordered),
-        _nearest(ordered, 95),
-        _nearest(ordered, 99),
-        len(ordered),
-        goal,
-    )
+    ninth, last = percentile(values, 95), percentile(values, 99)
+    return Row(name, variant, unit, statistics.median(values), ninth, last, len(values), goal)
 
 
 def single(name: str, variant: str, unit: str, value: float, goal: float | None = None) -> Row:
@@ -62,9 +53,15 @@ def single(name: str, variant: str, unit: str, value: float, goal: float | None 
     return Row(name, variant, unit, value, None, None, 1, goal)
 
 
-def _nearest(ordered: Sequence[float], percent: int) -> float:
-    rank = -(-len(ordered) * percent // 100)
-    return ordered[rank - 1]
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The smallest value that so many percent of the values do not exceed."""
+    return sorted(values)[-(-len(values) * percent // 100) - 1]
+
+
+def ratio(name: str, ours: str, other: str, values: Mapping[str, Sequence[float]], goal: float | None = None) -> Row:
+    """The row for a variant's median divided by another's."""
+    value = statistics.median(values[ours]) / max(statistics.median(values[other]), 1e-9)
+    return single(name, f"{ours} ÷ {other}", "ratio", value, goal)
 
 
 def cpu_seconds_of(pid: int) -> float:
@@ -88,28 +85,35 @@ def processes_below(pid: int | None) -> list[int]:
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
-def cpu_seconds_of_all(pid: int) -> float:
-    """Processor time of a process and of all that it started, also of those that have ended by now."""
-    return sum(map(_seconds_waited_for, (pid, *processes_below(pid))))
-
-
-def _seconds_waited_for(pid: int) -> float:
-    """Processor time of a process and of those that it started and that ended, in hundredths of a second."""
+def _seconds_with_ended(pid: int) -> float:
+    """Processor time of a process and of those that it started and that ended; theirs in hundredths of a second."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return cpu_seconds_of(pid) + sum(map(int, fields[13:15])) * _TICK
     except OSError:  # it ended meanwhile
         return 0.0
-    return sum(map(int, fields[11:15])) * _TICK
 
 
 SERVING, WORKER, DATABASE = "serving process", "worker", "PostgreSQL"
 """Kinds of a server's processes."""
 
-FILES = "libraries and programs"
-"""Files in memory that the server and its worker share."""
-
 _TELLING = {b"\0worker\0": WORKER, b"\0--place\0": SERVING}
 """By what in its command line a process is known."""
+
+
+def _kind_of(pid: int) -> str:
+    with suppress(OSError):  # it ended meanwhile
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return next((kind for word, kind in _TELLING.items() if word in command), DATABASE)
+    return DATABASE
+
+
+@attrs.frozen
+class Address:
+    """Where a server listens."""
+
+    host: str
+    port: int
 
 
 @attrs.frozen
@@ -131,62 +135,40 @@ class Server:
     pid: int | None
     own: Path
 
-    def cpu_seconds(self) -> float:
-        """Processor time of the process so far, with all its threads; 0 without one."""
-        return 0.0 if self.pid is None else cpu_seconds_of(self.pid)
+    @property
+    def data_dir(self) -> Path:
+        """Where Mnemosyne keeps its log."""
+        return self.own / "data"
 
     def cpu_by_process(self) -> dict[str, float]:
-        """Processor time by kind of process; a finished process counts for its parent."""
+        """Processor seconds so far by kind of process; a finished process counts for its parent."""
         if self.pid is None:
             return {}
-        used = {SERVING: self.cpu_seconds()}
+        used = {SERVING: cpu_seconds_of(self.pid)}
         for pid in processes_below(self.pid):
-            with suppress(OSError):  # it ended meanwhile
-                command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                kind = next((kind for word, kind in _TELLING.items() if word in command), DATABASE)
-                used[kind] = used.get(kind, 0.0) + _seconds_waited_for(pid)
+            kind = _kind_of(pid)
+            used[kind] = used.get(kind, 0.0) + _seconds_with_ended(pid)
         return used
 
-    def own_memory_mb(self) -> dict[str, float]:
-        """Memory in MB: anonymous memory of the serving process and of the worker, and, once, their mapped files."""
-        used = {}
-        for kind, pid in ((SERVING, self.pid), (WORKER, find_process(self, WORKER))):
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
-            kilobytes = {name: int(size.split()[0]) for name, size in (line.split(":") for line in rollup)}
-            used[kind] = kilobytes["Anonymous"] / 1000
-            used[FILES] = max(used.get(FILES, 0.0), (kilobytes["Rss"] - kilobytes["Anonymous"]) / 1000)
-        return used
 
-    def memory_mb(self) -> tuple[float, float]:
-        """Resident memory in MB: now, and at its highest since the start or since ``forget_peak``."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        kilobytes = {line.split(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith("Vm")}
-        return int(kilobytes["VmRSS"]) / 1000, int(kilobytes["VmHWM"]) / 1000
-
-    def forget_peak(self) -> None:
-        """Reset the peak of the resident memory to its current value."""
-        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+def read_memory_mb(pid: int, kind: str) -> float:
+    """MB of a process: of kind ``Anonymous``, ``Rss``, or ``Pss``, which divides what processes share among them."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(rollup.partition(f"\n{kind}:")[2].split()[0]) / 1000
 
 
 def find_process(server: Server, kind: str) -> int:
     """A process of this kind below a server, which may still be starting. Raises RuntimeError after START_SECONDS."""
-    (word,) = (word for word, named in _TELLING.items() if named == kind)
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
-        for pid in processes_below(server.pid):
-            with suppress(OSError):  # it ended meanwhile
-                if word in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return pid
+        if found := [pid for pid in processes_below(server.pid) if _kind_of(pid) == kind]:
+            return found[0]
         time.sleep(0.1)
     raise RuntimeError(f"{server.name} has no {kind}")
 
 
-@attrs.frozen
-class Part:
-    """One measurement of a group; ``run`` gets the group's servers in their order, and whether to be quick."""
-
-    name: str
-    run: Callable[[Sequence[Server], bool], list[Row]]
+Run = Callable[[Sequence[Server], bool], list[Row]]
+"""Takes a measurement of the group's servers, in their order; ``quick`` shows only that it runs."""
 
 
 @attrs.frozen
@@ -195,38 +177,38 @@ class Group:
 
     name: str
     variants: Sequence[Variant]
-    parts: Sequence[Part]
+    parts: Mapping[str, Run]
     by_default: bool = True
     """Whether it runs where nothing is named; not one that installs something first."""
 
 
-def run_group(group: Group, parts: Sequence[Part], *, quick: bool, say: Callable[[str], None]) -> list[Row]:
-    """Start the group's servers, take the measurements, stop the servers."""
-    rows = []
-    with running(group.variants) as servers:
-        for part in parts:
-            say(f"{group.name}.{part.name} …")
-            rows += part.run(servers, quick)
-    return rows
-
-
-@contextmanager
-def running(variants: Sequence[Variant]) -> Iterator[list[Server]]:
-    """The variants' servers and one upstream for all of them, for as long as the context lasts."""
+def run_group(group: Group, parts: Collection[str], *, quick: bool, say: Callable[[str], None]) -> list[Row]:
+    """Start the servers of the group's variants and one upstream for all of them, take the measurements, stop them."""
     with ExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemosyne-benchmark-")))
         module = [sys.executable, "-m", "benchmarks.upstream_server"]
         address, _ = stack.enter_context(serve_process(module, base / "upstream"))
         url = f"http://{address.host}:{address.port}"
         servers = []
-        for number, variant in enumerate(variants):
+        for number, variant in enumerate(group.variants):
             own = base / f"variant-{number}"
             if variant.command is None:
                 servers.append(Server(variant.name, address, None, own))
                 continue
             own_address, pid = stack.enter_context(serve_process(variant.command(url, own), own))
             servers.append(Server(variant.name, own_address, pid, own))
-        yield servers
+        rows = []
+        for name in parts:
+            say(f"{group.name}.{name} …")
+            rows += group.parts[name](servers, quick)
+        return rows
+
+
+async def serve(name: str, handler: Callable[[trio.SocketStream], Awaitable[object]]) -> None:
+    """Serve connections on loopback, on a free port that it prints."""
+    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=512)
+    click.echo(f"{name} listening on http://127.0.0.1:{listener.socket.getsockname()[1]}")
+    await trio.serve_listeners(handler, [listener])
 
 
 @contextmanager

@@ -8,22 +8,17 @@ recordings lack, are generated: 48 KB.
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import attrs
 
+from benchmarks.recordings import FIRST, SESSIONS, list_raw
 from tests.replay.message_streams import MARKER, as_string, blocks_of, dumps, mark
 
-RECORDED = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "sessions" / "claude_code.jsonl"
-
-SYSTEM_BYTES = 16_000
-TOOL_BYTES = 2_000
-TOOLS = 16
-
+RECORDED = SESSIONS / FIRST
+SYSTEM_BYTES, TOOL_BYTES, TOOLS = 16_000, 2_000, 16
 SEED = 2_375
 SYNTHETIC_TURNS, QUICK_TURNS = 2_375, 60
 
@@ -38,7 +33,7 @@ class History:
     """A whole history. Request t, from 1, has ``messages[: 2 * t - 1]``; the reply to it is the message after them."""
 
     kind: str
-    messages: tuple[Message, ...] = attrs.field(repr=False)
+    messages: Sequence[Message] = attrs.field(repr=False)
     _plain: tuple[bytes, ...] = attrs.field(repr=False)
     _rest: bytes = attrs.field(repr=False)
 
@@ -63,34 +58,22 @@ class History:
         """The JSON bytes of the distinct content: each block, the system prompt's blocks and each tool."""
         blocks = (block for message in self.messages[: 2 * turns] for block in blocks_of(message))
         head: Mapping[str, list[Message]] = json.loads(b'{"messages":[' + self._rest)
-        sizes = {}
-        for block in (*blocks, *head["system"], *head["tools"]):
-            data = dumps(block)
-            sizes[sha256(data).digest()] = len(data)
-        return sum(sizes.values())
+        return sum(map(len, set(map(dumps, (*blocks, *head["system"], *head["tools"])))))
 
 
 def kind_of(quick: bool) -> str:
     """Which history there is to measure with."""
-    if quick:
-        return QUICK_KIND
-    return RECORDED_KIND if RECORDED.is_file() else SYNTHETIC_KIND
+    return QUICK_KIND if quick else RECORDED_KIND if RECORDED.is_file() else SYNTHETIC_KIND
 
 
 @cache
 def history(kind: str) -> History:
     """The history of a kind; each process makes it once."""
     if kind == RECORDED_KIND:
-        messages = tuple(_recorded())
+        messages = [message for session in list_raw(FIRST) for message in session["messages"]]
     else:
-        messages = tuple(_made_up(QUICK_TURNS if kind == QUICK_KIND else SYNTHETIC_TURNS))
+        messages = list(_made_up(QUICK_TURNS if kind == QUICK_KIND else SYNTHETIC_TURNS))
     return History(kind, messages, tuple(dumps(as_string(message)) for message in messages), _rest())
-
-
-def _recorded() -> Iterator[Message]:
-    with RECORDED.open(encoding="utf-8") as file:
-        for line in file:
-            yield from json.loads(line)["messages"]
 
 
 def _made_up(turns: int) -> Iterator[Message]:
@@ -112,10 +95,9 @@ def _made_up(turns: int) -> Iterator[Message]:
 
 def _rest() -> bytes:
     rng = random.Random(SEED)
-    letters = "etaoin shrdlu cmfwyp vbgkjqxz"
 
     def text(size: int) -> str:
-        return "".join(rng.choices(letters, k=size))
+        return "".join(rng.choices("etaoin shrdlu cmfwyp vbgkjqxz", k=size))
 
     system = [{"type": "text", "text": text(SYSTEM_BYTES), "cache_control": MARKER}]
     schema = {"type": "object", "properties": {"command": {"type": "string", "description": text(100)}}}

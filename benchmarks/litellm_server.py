@@ -11,7 +11,10 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
+
+import click
 
 VERSION = "1.104.5"
 ENVIRONMENT = Path(__file__).resolve().parents[1] / ".cache" / f"litellm-{VERSION}"
@@ -56,29 +59,25 @@ def main(upstream: str, directory: Path) -> int:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = (install(), "--config", directory / "config.yaml", "--host", "127.0.0.1", "--port", str(port))
+    environ = os.environ | SETTINGS | {"HOME": str(directory)}
     with (
         (directory / "output").open("w") as output,
-        subprocess.Popen(
-            command, stdout=output, stderr=output, env=os.environ | SETTINGS | {"HOME": str(directory)}
-        ) as process,
+        subprocess.Popen(command, stdout=output, stderr=output, env=environ) as process,
     ):
         signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         url = f"http://127.0.0.1:{port}"
         _wait_for(url, process)
-        sys.stdout.write(f"LiteLLM listening on {url}\n")
-        sys.stdout.flush()
+        click.echo(f"LiteLLM listening on {url}")
         return process.wait()
 
 
 def _wait_for(url: str, process: "subprocess.Popen[bytes]") -> None:
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
-        try:
+        with suppress(OSError):
             urllib.request.urlopen(f"{url}/health/liveliness", timeout=5).close()
-        except OSError:
-            time.sleep(0.2)  # it does not tell by itself
-        else:
             return
+        time.sleep(0.2)  # it does not tell by itself
     process.kill()
     raise RuntimeError("LiteLLM does not answer")
 

@@ -1,168 +1,109 @@
-"""The cost of the log: latency, processor time, space, and their growth with a session.
+"""The log's space for a long session, and its appends a second.
 
-The session is that of ``history.py``. A server's cost is the difference to the same application without its log, for
-the same requests, taken in turns.
+Measured in the benchmark's own process, on the database of the running server.
 """
 
-import statistics
+import random
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
+from typing import Any, LiteralString
 
-import attrs
 import trio
 
-from benchmarks import log_context, log_inside
-from benchmarks.harness import DATABASE, SERVING, Group, Part, Row, Server, single, spread
+from benchmarks.harness import Group, Row, Server, ratio, single, spread
 from benchmarks.history import History, history, kind_of
-from benchmarks.inside import open_log, record
-from benchmarks.load import Client, history_request
-from benchmarks.upstream_server import Played
-from benchmarks.variants import BARE, OURS, UNLOGGED, VARIANTS, data_dir
+from benchmarks.inside import TENANT, open_log, record
+from benchmarks.variants import OURS, choose
+from mnemosyne.domain.ports import Append, Content, Envelope, Journal, StreamSizes
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.events import TurnFinished
 
-CPU_RATIO_GOAL = 1.3
+SIZE_GOAL = 1.3
 
-BODY_KB = (50, 150, 600, 1200)
-THINKING_SECONDS = 0.05
-"""How soon a model can begin to answer, at the very least."""
-GAP_SECONDS = 0.01
-"""Between a reply's beginning and its end."""
-
-SETTLE_SECONDS = 0.005
-
-LOG_COSTS = "added by the log"
-"""The whole server less the one without its log: the difference within each round, and its median."""
+CONTENT_BYTES = 2_000
+"""New content of one append, similar to a turn of a recorded session."""
 
 
-@attrs.frozen
-class Window:
-    """Turns of a session whose processor time is compared."""
-
-    name: str
-    first: int
-    last: int
-
-    @property
-    def session(self) -> str:
-        return f"cpu-{self.name}"
-
-
-def durability(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """What durability adds to the first and the last byte of turns that go on from each other."""
+def space(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Bytes of the log for each byte of unique content."""
     whole = history(kind_of(quick))
-    sizes, rounds = ((50,), 4) if quick else (BODY_KB, 60)
-    rows: list[Row] = []
-    for size in sizes:
-        first = next((turn for turn in range(1, whole.turns) if len(whole.body(turn)) >= size * 1000), 1)
-        for wait, named in ((0.0, "answered at once"), (THINKING_SECONDS, f"after {THINKING_SECONDS * 1000:g} ms")):
-            session = f"durability-{size}-{named.replace(' ', '-')}"
-            plan = [Played(whole.kind, first + number, wait, GAP_SECONDS) for number in range(rounds + 2)]
-            begins, ends = trio.run(_first_and_last, _with_relays(servers), whole, plan, session)
-            rows += _compared(f"first byte, {size} KB, {named}", begins)
-            if wait:
-                rows += _compared(f"last byte, {size} KB", ends)
-    return rows
+    taken, tables, wal = trio.run(_store, servers[0].data_dir, whole)
+    unique, title = whole.unique_bytes(whole.turns), f"{whole.turns} turns"
+    sizes = {
+        "as stored": taken.event_bytes + taken.stored_bytes,
+        "uncompressed": taken.event_bytes + taken.raw_bytes,
+        "tables on disk": tables,
+    }
+    return [
+        single(f"unique content, {title}", "client", "MB", unique / 1e6),
+        single(f"events, {title}", "as stored", "MB", taken.event_bytes / 1e6),
+        *(single(f"log, {title}", name, "MB", size / 1e6) for name, size in sizes.items()),
+        single(f"log, {title}", "write-ahead log", "MB", wal / 1e6),
+        *(single(f"log ÷ unique content, {title}", name, "ratio", n / unique, SIZE_GOAL) for name, n in sizes.items()),
+    ]
 
 
-Times = dict[str, list[float]]
-
-
-async def _first_and_last(
-    servers: Sequence[Server], whole: History, plan: Sequence[Played], session: str
-) -> tuple[Times, Times]:
-    clients = {server.name: await Client.connect(server.address) for server in servers}
-    begins: Times = {server.name: [] for server in servers}
-    ends: Times = {server.name: [] for server in servers}
-    for number, asked in enumerate(plan):
-        request = history_request(whole, asked, session)
-        for name, client in clients.items():
-            exchange = await client.exchange(request, 1)
-            await trio.sleep(SETTLE_SECONDS)
-            if number >= 2:
-                begins[name].append(exchange.first_byte / 1e6 - asked.wait_seconds * 1000)
-                ends[name].append(exchange.last_byte / 1e6)
-    for client in clients.values():
-        await client.aclose()
-    return begins, ends
-
-
-def _with_relays(servers: Sequence[Server]) -> list[Server]:
-    return [server for server in servers if server.name in (BARE, UNLOGGED, OURS)]
-
-
-def _compared(name: str, times: Times) -> list[Row]:
-    rows = [spread(name, variant, "ms", values) for variant, values in times.items()]
-    return [*rows, spread(name, LOG_COSTS, "ms", _differences(times))]
-
-
-def _differences(times: Times) -> list[float]:
-    return [ours - without for ours, without in zip(times[OURS], times[UNLOGGED], strict=True)]
-
-
-def cpu(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Processor time for each turn above the relay's, late in a long session against early."""
-    whole = history(kind_of(quick))
-    early, late = (Window("early", 4, 11), Window("late", 44, 51)) if quick else _windows(whole)
-    server = {server.name: server for server in servers}
-    trio.run(_prepare, data_dir(server[OURS].own), whole, (early, late))
-    taken = trio.run(_cpu_of_turns, [server[UNLOGGED], server[OURS]], whole, (early, late))
-    rows: list[Row] = []
-    above = {}
-    for window in (early, late):
-        name = f"CPU per turn, turns {window.first}-{window.last}"
-        of_window = {variant: taken[window.name, variant] for variant in (UNLOGGED, OURS)}
-        above[window.name] = _differences(of_window)
-        rows += _compared(name, of_window)
-        rows.append(spread(name, DATABASE, "ms", taken[window.name, DATABASE]))
-        rows.append(single(f"body, turn {window.last}", "client", "KB", len(whole.body(window.last)) / 1000))
-    ratio = statistics.median(above["late"]) / max(statistics.median(above["early"]), 1e-9)
-    name = f"CPU above the relay, turns {late.first}-{late.last} ÷ {early.first}-{early.last}"
-    return [*rows, single(name, LOG_COSTS, "ratio", ratio, CPU_RATIO_GOAL)]
-
-
-def _windows(whole: History) -> tuple[Window, Window]:
-    late = min(1_960, whole.turns - 80)
-    return Window("early", 60, 140), Window("late", late, late + 80)
-
-
-async def _prepare(directory: Path, whole: History, windows: Sequence[Window]) -> None:
-    async with open_log(directory) as log:
-        for window in windows:
-            await record(log, whole, window.session, 1, window.first - 1)
-
-
-async def _cpu_of_turns(
-    servers: Sequence[Server], whole: History, windows: Sequence[Window]
-) -> dict[tuple[str, str], list[float]]:
-    """Milliseconds of processor time by window and variant, for each turn but the first two: those wake the session."""
-    clients = {server.name: await Client.connect(server.address) for server in servers}
-    taken: dict[tuple[str, str], list[float]] = {}
-    for number in range(windows[0].last - windows[0].first + 1):
-        for window in windows:
-            asked = Played(whole.kind, window.first + number)
-            request = history_request(whole, asked, window.session)
-            for server in servers:
-                before = server.cpu_by_process()
-                await clients[server.name].exchange(request, 1)
-                # Work after the last byte counts, too.
-                await trio.sleep(SETTLE_SECONDS)
-                spent = {who: used - before.get(who, 0.0) for who, used in server.cpu_by_process().items()}
-                if number >= 2:
-                    taken.setdefault((window.name, server.name), []).append(spent[SERVING] * 1000)
-                    if DATABASE in spent:
-                        taken.setdefault((window.name, DATABASE), []).append(spent[DATABASE] * 1000)
-    for client in clients.values():
-        await client.aclose()
-    return taken
-
-
-GROUP = Group(
-    "log",
-    VARIANTS,
-    (
-        Part("durability", durability),
-        Part("cpu", cpu),
-        Part("space", log_inside.space),
-        Part("context", log_context.context),
-        Part("appends", log_inside.appends),
-    ),
+_TABLES: LiteralString = (
+    "select pg_total_relation_size('mnemosyne.stored_events') + pg_total_relation_size('mnemosyne.content'),"
+    " (pg_current_wal_lsn() - '0/0')::bigint"
 )
+
+
+async def _store(directory: Path, whole: History) -> tuple[StreamSizes, int, int]:
+    """Record a history; the bytes of its values, and the growth of the tables and of the write-ahead log."""
+    async with open_log(directory) as (database, storage):
+        before = await database.run(lambda connection: connection.execute(_TABLES).fetchall()[0])
+        await record(storage, whole, "whole", whole.turns)
+        after = await database.run(lambda connection: connection.execute(_TABLES).fetchall()[0])
+        stream = stream_of(TENANT, "whole")
+        sizes = (await storage.events.sizes(stream))[stream]
+    return sizes, after[0] - before[0], after[1] - before[1]
+
+
+def appends(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Appends a second through the journal, each session waiting until one is durable before the next."""
+    counts, seconds, rounds = ((1, 8), 0.3, 1) if quick else ((1, 8, 64), 3.0, 5)
+    rates: dict[str, list[float]] = {}
+    rows: list[Row] = []
+    for count in counts:
+        named = f"{count} session{'s' if count > 1 else ''}"
+        rates[named], waits = trio.run(_append, servers[0].data_dir, count, seconds, rounds)
+        rows.append(spread(f"appends, {named}", "journal", "1/s", rates[named]))
+        rows.append(spread(f"until an append is durable, {named}", "journal", "ms", waits))
+    return [*rows, ratio("appends", named, "1 session", rates)]
+
+
+async def _append(directory: Path, count: int, seconds: float, rounds: int) -> tuple[list[float], list[float]]:
+    """Appends a second in each round, and the milliseconds that each took, of so many sessions at once."""
+    rates, waits = list[float](), list[float]()
+    async with open_log(directory) as (_, storage):
+        for number in range(rounds):
+            done: list[float] = []
+            started = trio.current_time()
+            async with trio.open_nursery() as nursery:
+                for session in range(count):
+                    name = f"appends-{number}-{count}-{session}"
+                    nursery.start_soon(append_repeatedly, storage.journal, name, started + seconds, done)
+            rates.append(len(done) / (trio.current_time() - started))
+            waits += done
+    return rates, waits
+
+
+async def append_repeatedly(journal: Journal, session: str, until: float, done: list[float]) -> None:
+    """Append one event with new content after the other; note how many milliseconds each took."""
+    stream = stream_of(TENANT, session)
+    rng = random.Random(session)
+    version = 0
+    while trio.current_time() < until:
+        data = "".join(rng.choices("etaoin shrdlu cmfwyp", k=CONTENT_BYTES)).encode()
+        content = Content(sha256(data).digest(), data)
+        told: dict[str, Any] = {"at": version, "branch": "main", "turn": version + 1, "attempt": 1, "status": 200}
+        told |= {"reply": content.digest * 4, "message_id": "msg_benchmark", "model": "benchmark"}
+        told |= {"stop_reason": "end_turn", "error_type": None, "usage": {"input_tokens": 12, "output_tokens": 9}}
+        started = trio.current_time()
+        version = await journal.append(Append(stream, version, (Envelope(TurnFinished(**told), session),), (content,)))
+        done.append((trio.current_time() - started) * 1000)
+
+
+GROUP = Group("log", choose(OURS), {"space": space, "appends": appends})

@@ -6,19 +6,18 @@ takes as long to compare. Questions are the agents' texts in these sessions.
 
 import itertools
 import re
-import struct
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
 import attrs
 import numpy as np
 from pgvector import HalfVector
+from pgvector.psycopg import register_vector
 
-from benchmarks.harness import Row, single, spread
+from benchmarks.harness import Row, percentile, single, spread
 from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
@@ -26,6 +25,7 @@ from mnemosyne.adapters.postgres.object_index_rows import WORDS, cut
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.projections.object_index import OBJECT_INDEX
 from tests.adapters.indexing import DIMENSION, HashedWords, always
+from tests.adapters.log_support import open_database
 
 SIZES, QUICK_SIZES = (1_000, 10_000, 100_000), (50, 100)
 """Passages of the sessions that are searched. They are written in turns, as sessions at the same time are."""
@@ -47,29 +47,20 @@ _MARK = re.compile(r"(?:^|(?<= ))'000000")
 
 @attrs.define
 class Filling:
-    """A session that is being written; ``objects`` says for each which text it holds."""
+    """A session that is being written."""
 
     stream: UUID
     wanted: int
-    objects: dict[str, int] = attrs.field(factory=dict)
+    objects: list[str] = attrs.field(factory=list)
     passages: int = 0
 
 
 async def measure(texts: Sequence[str], questions: Sequence[str], quick: bool) -> list[Row]:
-    """All rows."""
+    """The time of searches, by the size of the session."""
     asked = [each[:LONGEST_QUESTION] for each in questions][: QUICK_QUESTIONS if quick else QUESTIONS]
-    async with _database() as database:
-        return await _latency(database, texts, asked, quick)
-
-
-@asynccontextmanager
-async def _database() -> AsyncIterator[Database]:
     with tempfile.TemporaryDirectory(prefix="mnemosyne-benchmark-") as folder:
-        async with open_embedded(Path(folder)) as server:
-            database = Database(server.dsn)
-            await database.prepare()
-            yield database
-            database.close()
+        async with open_embedded(Path(folder)) as server, open_database(server.dsn) as database:
+            return await _latency(database, texts, asked, quick)
 
 
 async def _latency(database: Database, texts: Sequence[str], questions: Sequence[str], quick: bool) -> list[Row]:
@@ -92,7 +83,7 @@ async def _latency(database: Database, texts: Sequence[str], questions: Sequence
         goal = SEARCH_MS if each.wanted == 10_000 else None
         name = f"search, {each.wanted:,} passages in the session of {stored:,}"
         rows.append(spread(name, "random vectors", "ms", taken))
-        rows.append(single(f"{name}, p95", "random vectors", "ms", sorted(taken)[int(len(taken) * 0.95) - 1], goal))
+        rows.append(single(f"{name}, p95", "random vectors", "ms", percentile(taken, 95), goal))
     return rows
 
 
@@ -100,36 +91,37 @@ def _fill(connection: Connection, sessions: Sequence[Filling], texts: Sequence[s
     """Write all rows at once. Of the words, the index is made afterwards, since that is faster."""
     cuts = [cut(NO_SESSION, text, text[:80]) for text in texts]
     made = list(_objects(sessions, [len(each) for each in cuts]))
-    chance = np.random.default_rng(1)
-    hashes = [(session.stream, chance.bytes(16)) for session, _, text in made for _ in cuts[text]]
+    chance, name = np.random.default_rng(1), HashedWords().name
+    passages = [
+        (session, key, number, each, chance.bytes(16))
+        for session, key, text in made
+        for number, each in enumerate(cuts[text])
+    ]
     (definition,) = connection.execute(
         "select pg_get_indexdef('mnemosyne.object_words_words_idx'::regclass)"
     ).fetchone() or ("",)
     connection.execute("drop index mnemosyne.object_words_words_idx")
     with connection.cursor().copy("copy mnemosyne.object_texts from stdin") as rows:
-        for session, name, text in made:
+        for session, key, text in made:
             length = sum(each.length for each in cuts[text])
-            rows.write_row((session.stream, name, len(cuts[text]), length, "tool_result", [], 1, 1, None))
+            rows.write_row((session.stream, key, len(cuts[text]), length, "tool_result", [], 1, 1, None))
     with connection.cursor().copy("copy mnemosyne.object_words from stdin") as rows:
-        for session, name, text in made:
-            mark = f"'{session.stream.hex[:6]}"
-            for number, each in enumerate(cuts[text]):
-                rows.write_row((session.stream, name, number, each.length, _MARK.sub(mark, each.words)))
-    left = iter(hashes)
+        for session, key, number, each, _ in passages:
+            words = _MARK.sub(f"'{session.stream.hex[:6]}", each.words)
+            rows.write_row((session.stream, key, number, each.length, words))
     with connection.cursor().copy("copy mnemosyne.object_passages from stdin") as rows:
-        for session, name, text in made:
-            for number, each in enumerate(cuts[text]):
-                rows.write_row((session.stream, name, number, each.passage.start, each.passage.end, next(left)[1]))
+        for session, key, number, each, hash_ in passages:
+            rows.write_row((session.stream, key, number, each.passage.start, each.passage.end, hash_))
+    register_vector(connection)
     with connection.cursor().copy("copy mnemosyne.object_vectors from stdin (format binary)") as rows:
-        rows.write(b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0))
-        for stream, hash_ in hashes:
-            rows.write(_vector_row(stream, hash_, chance))
-        rows.write(struct.pack(">h", -1))
+        rows.set_types(["uuid", "text", "bytea", "halfvec"])
+        for session, _, _, _, hash_ in passages:
+            vector = chance.standard_normal(DIMENSION)
+            rows.write_row((session.stream, name, hash_, HalfVector(vector / np.linalg.norm(vector))))
     connection.execute("set local statement_timeout = 0; set local maintenance_work_mem = '512MB'")
     connection.execute(definition.encode())
     connection.execute(
-        "insert into mnemosyne.object_index_cursors values (%s, 1, null, null), (%s, 1, null, null)",
-        (WORDS, HashedWords().name),
+        "insert into mnemosyne.object_index_cursors values (%s, 1, null, null), (%s, 1, null, null)", (WORDS, name)
     )
 
 
@@ -140,18 +132,9 @@ def _objects(sessions: Sequence[Filling], sizes: Sequence[int]) -> Iterator[tupl
         if not left:
             return
         session = max(left, key=lambda each: 1 - each.passages / each.wanted)
-        name = f"object{number}"
-        session.objects[name] = text
+        session.objects.append(f"object{number}")
         session.passages += size
-        yield session, name, text
-
-
-def _vector_row(stream: UUID, hash_: bytes, chance: np.random.Generator) -> bytes:
-    """A row of vectors as PostgreSQL's binary COPY takes it: the count of its fields, each behind its length."""
-    vector = chance.standard_normal(DIMENSION)
-    stored = HalfVector(vector / np.linalg.norm(vector)).to_binary()
-    fields = (stream.bytes, HashedWords().name.encode(), hash_, stored)
-    return struct.pack(">h", len(fields)) + b"".join(struct.pack(">i", len(each)) + each for each in fields)
+        yield session, f"object{number}", text
 
 
 def _vacuumed(connection: Connection) -> None:

@@ -4,7 +4,7 @@ session is also judged as if it had ended after each request.
 Without the recordings there are no rows.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from itertools import islice, product
@@ -13,34 +13,27 @@ from typing import Any
 import attrs
 
 from benchmarks.chart import Axis, Line, draw_lines
-from benchmarks.harness import Group, Part, Row, Server, single, spread
-from mnemosyne.domain.cost.prompt import Ttl
+from benchmarks.harness import Group, Row, Server, single
+from benchmarks.recordings import FIRST, MORE, OTHERS, list_sessions
 from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
-from mnemosyne.domain.window.ages import AGES, NEEDED_AGAIN, Age, Ages, Quotable
+from mnemosyne.domain.window.ages import AGES, NEEDED_AGAIN, Age, Ages
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Rule, Situation, planner
 from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import UNCOMPACTED, UNMANAGED, hour_after_a_break
 from mnemosyne_lab.evaluation.policy import Policy, Settings, same_ttl
-from mnemosyne_lab.evaluation.reading import read, trace_of
+from mnemosyne_lab.evaluation.reading import trace_of
 from mnemosyne_lab.evaluation.results import SessionResult
 from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.tariffs import LOCAL, JudgedTariff, api
+from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Trace
-from tests.domain.recorded import DATA
-
-SESSIONS = DATA / "sessions"
-TUNED_ON, MORE, OTHERS = "claude_code.jsonl", "claude_code_more.jsonl", "others/claude_code.jsonl"
-"""The rule was tuned on the first two files, which are of one developer; the third is of four others."""
 
 LONG = 30
 """Requests; shorter sessions are judged by the dearest of them alone."""
 
-BILLED_GOAL, BILLED_HOUR_GOAL, FAULTS_GOAL, DEAREST_GOAL = 69.0, 66.0, 0.5, 102.0
-"""Goals in percent: of the real bill (with five minutes, and with chosen markers), of evictions, and of any session's
-bill.
-"""
+DEAREST_GOAL = 102.0
+"""Goal in percent of the real bill of any session."""
 
 NEVER = 10**9
 FEWEST = 2
@@ -56,41 +49,30 @@ class Judged:
     reality: SessionResult
     developer: str = ""
 
-    def by(self, tariff: JudgedTariff) -> "Judged":
-        """The same under another tariff."""
-        sized = self.sized.under(attrs.evolve(self.sized.settings, tariff=tariff))
-        return Judged(sized, self.wanted, simulate(sized, self.wanted, UNMANAGED), self.developer)
-
     def under(self, policy: Policy) -> SessionResult:
         return simulate(self.sized, self.wanted, policy, self.reality)
 
 
 @cache
 def _traces(file: str, quick: bool) -> Sequence[tuple[Trace, Sequence[Demand], str, str]]:
-    path = SESSIONS / file
-    found = read([path], lambda _: iter(())) if path.exists() else iter(())
-    long = (each for each in found if not isinstance(each, str) and len(each.requests) >= LONG)
-    chosen = islice(long, FEWEST if quick else None)
-    return [
-        (trace, demands(trace), own_model(each.model), each.developer or file)
-        for each in chosen
-        for trace in [trace_of(each)]
+    long = [each for each in list_sessions(file) if len(each.requests) >= LONG]
+    traces = [
+        (trace_of(each), own_model(each.model), each.developer or file) for each in long[: FEWEST if quick else None]
     ]
+    return [(trace, demands(trace), model, developer) for trace, model, developer in traces]
 
 
-@cache
-def _judged(file: str, quick: bool, ttl: Ttl = "5m", model: str | None = None, fixed: int = 41_000) -> list[Judged]:
-    """The long sessions of a file, each under its own model's prices unless there is a ``model``."""
+def _judged(
+    file: str, quick: bool, tariff: JudgedTariff = API_5M, model: str | None = None, fixed: int = 41_000
+) -> list[Judged]:
+    """The long sessions of a file, each under its own model's prices unless there is a ``model``; ``fixed`` is the size
+    of system prompt and tools in tokens.
+    """
     found = []
     for trace, wanted, own, developer in _traces(file, quick):
-        sized = Sized(trace, Settings(tariff=api(ttl), model=model or own, fixed=fixed))
+        sized = Sized(trace, Settings(tariff=tariff, model=model or own, fixed=fixed))
         found.append(Judged(sized, wanted, simulate(sized, wanted, UNMANAGED), developer))
     return found
-
-
-def _long(quick: bool, **settings: Any) -> list[Judged]:
-    """The sessions that the rule was chosen on."""
-    return _judged(TUNED_ON, quick, **settings)
 
 
 def _policy(rule: Rule = RULE, *, hour: bool = False, by: Planner | None = None) -> Policy:
@@ -112,8 +94,8 @@ def _faults(results: Sequence[SessionResult]) -> float:
     return 100 * sum(each.exact_faults for each in results) / max(1, sum(each.evictions for each in results))
 
 
-def _ratios(results: Sequence[SessionResult]) -> list[float]:
-    return [float(100 * each.billed / each.billed_unmanaged) for each in results if each.billed_unmanaged]
+def _dearest(results: Sequence[SessionResult]) -> float:
+    return max(float(100 * each.billed / each.billed_unmanaged) for each in results if each.billed_unmanaged)
 
 
 def _rows(variant: str, results: Sequence[SessionResult], goal: float | None = None) -> list[Row]:
@@ -125,7 +107,7 @@ def _rows(variant: str, results: Sequence[SessionResult], goal: float | None = N
         single("exact faults ÷ evictions", variant, "%", _faults(results)),
         single("demands not resident", variant, "%", 100 * (asked - there) / max(1, asked), 5.0),
         single("lost silently", variant, "", sum(each.silent for each in results), 0),
-        single("dearest session", variant, "%", max(_ratios(results)), DEAREST_GOAL),
+        single("dearest session", variant, "%", _dearest(results), DEAREST_GOAL),
     ]
 
 
@@ -144,51 +126,27 @@ def _ends(variant: str, results: Sequence[SessionResult]) -> list[Row]:
 
 
 def _settings(_: Sequence[Server], quick: bool) -> list[Row]:
-    """The rule at other prices, cache lifetimes and head sizes."""
+    """The rule at other prices, cache lifetimes and head sizes, with the goal for its bill."""
     variants: Mapping[str, tuple[dict[str, Any], bool, float | None]] = {
-        "5 minutes, read 0.1": ({}, False, BILLED_GOAL),
-        "head held for an hour": ({}, True, BILLED_HOUR_GOAL),
-        "1 hour": ({"ttl": "1h"}, False, 85.0),
+        "5 minutes, read 0.1": ({}, False, 69.0),
+        "head held for an hour": ({}, True, 66.0),
+        "1 hour": ({"tariff": API_1H}, False, 85.0),
         "read 0.05": ({"model": "claude-opus-5-5"}, False, 74.0),
-        "read 0.05, 1 hour": ({"model": "claude-opus-5-5", "ttl": "1h"}, False, None),
+        "read 0.05, 1 hour": ({"model": "claude-opus-5-5", "tariff": API_1H}, False, None),
         "read 0.025": ({"model": "claude-fable-5-2"}, False, None),
-        "read 0.025, 1 hour": ({"model": "claude-fable-5-2", "ttl": "1h"}, False, None),
+        "read 0.025, 1 hour": ({"model": "claude-fable-5-2", "tariff": API_1H}, False, None),
         "10k fixed": ({"fixed": 10_000}, False, None),
         "26k fixed": ({"fixed": 26_000}, False, None),
     }
     rows, together = [], []
     for variant, (settings, hour, goal) in islice(variants.items(), FEWEST if quick else None):
-        results = [each.under(_policy(hour=hour)) for each in _long(quick, **settings)]
+        results = [each.under(_policy(hour=hour)) for each in _judged(FIRST, quick, **settings)]
         rows += _rows(variant, results, goal) + _ends(variant, results)
         together += results
-    if together:
-        rows.append(single("exact faults ÷ evictions", "all of these", "%", _faults(together), FAULTS_GOAL))
-        rows += _prices(together)
-    return rows
-
-
-def _prices(results: Sequence[SessionResult]) -> list[Row]:
-    """How far warm rewrites cost more than their plans expected, in percent of that."""
-    warm = [epoch for each in results for epoch in each.epochs if epoch.expected_price > 0]
-    missed = [float(epoch.price - epoch.expected_price) for epoch in warm]
-    mean = float(sum(epoch.price for epoch in warm)) / max(1, len(warm))
-    return [
-        single("warm rewrite, mean price", "all of these", "tokens", mean),
-        single("warm rewrite, dearer than expected, mean", "all of these", "tokens", sum(missed) / max(1, len(missed))),
-        spread("warm rewrite, off by", "all of these", "tokens", list(map(abs, missed))),
-    ]
+    return [*rows, single("exact faults ÷ evictions", "all of these", "%", _faults(together), 0.5)] if rows else []
 
 
 # Ablation
-
-
-def _without(condition: Callable[[Situation], bool]) -> Planner:
-    """Asks the planner only where the condition does not hold."""
-
-    def plan(situation: Situation, candidates: Candidates) -> Plan | None:
-        return None if condition(situation) else planner(situation, candidates)
-
-    return plan
 
 
 def _stubs(situation: Situation, candidates: Candidates) -> Plan | None:
@@ -205,7 +163,7 @@ def _stubs(situation: Situation, candidates: Candidates) -> Plan | None:
     return attrs.evolve(plan, fidelities=fidelities) if fidelities else None
 
 
-def _by_birth(situation: Situation, candidates: Candidates) -> Plan | None:
+def _count_from_birth(situation: Situation, candidates: Candidates) -> Plan | None:
     """Age counts from birth and not from the last use."""
     return planner(situation, lambda: [attrs.evolve(each, last_use=each.born) for each in candidates()])
 
@@ -218,25 +176,20 @@ def _aged(**changes: Any) -> Policy:
     return _policy(attrs.evolve(RULE, ages=attrs.evolve(AGES, **changes)))
 
 
-def _sizeless() -> Ages:
-    """Ages that do not depend on size."""
-    return attrs.evolve(AGES, **{name: attrs.evolve(getattr(AGES, name), fewer=0) for name in _KINDS})
-
-
 def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
     """The rule without each ingredient: cost and faults."""
     left_out: Mapping[str, Policy] = {
         "the rule": _policy(),
-        "no cold epochs": _policy(by=_without(lambda now: now.cold)),
-        "only cold epochs": _policy(by=_without(lambda now: not now.cold)),
-        "only at new exchanges": _policy(by=_without(lambda now: now.exchange != now.turn)),
+        "no cold epochs": _policy(by=lambda now, them: None if now.cold else planner(now, them)),
+        "only cold epochs": _policy(by=lambda now, them: planner(now, them) if now.cold else None),
+        "only at new exchanges": _policy(by=lambda now, them: planner(now, them) if now.exchange == now.turn else None),
         "stubs, nothing evicted": _policy(by=_stubs),
-        "age from birth": _policy(by=_by_birth),
+        "age from birth": _policy(by=_count_from_birth),
         "one age for all kinds": _aged(**dict.fromkeys(_KINDS, AGES.part)),
         "answers stay like files": _aged(answered=AGES.part),
         "what was done to a file since does not matter": _aged(whole_edited=AGES.whole, part_edited=AGES.part),
         "the replaced like the rest": _aged(replaced=AGES.part),
-        "size does not matter": _policy(attrs.evolve(RULE, ages=_sizeless())),
+        "size does not matter": _aged(**{name: attrs.evolve(getattr(AGES, name), fewer=0) for name in _KINDS}),
         "a new task does not matter": _aged(away=Fraction(1)),
         "the session's own record does not matter": _aged(scales=(Fraction(1), Fraction(1))),
         "changes since do not matter": _policy(attrs.evolve(RULE, changes=0)),
@@ -255,14 +208,13 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
     }
     rows = []
     for variant, policy in islice(left_out.items(), FEWEST if quick else None):
-        results = [each.under(policy) for each in _long(quick)]
-        hour = [each.under(policy) for each in _long(quick, ttl="1h")]
+        results, hour = ([each.under(policy) for each in _judged(FIRST, quick, tariff)] for tariff in (API_5M, API_1H))
         if results:
             rows += [
                 single("billed", variant, "%", _billed(results)),
                 single("billed, 1 hour", variant, "%", _billed(hour)),
                 single("exact faults ÷ evictions", variant, "%", _faults(results)),
-                single("dearest session, 1 hour", variant, "%", max(_ratios(hour))),
+                single("dearest session, 1 hour", variant, "%", _dearest(hour)),
                 *_ends(f"{variant}, 1 hour", hour),
             ]
     return rows
@@ -271,15 +223,11 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
 # Choosing the ages
 
 
-def _times(share: int) -> Mapping[Quotable, Fraction]:
-    return {kind: expected * share for kind, expected in NEEDED_AGAIN.items()}
-
-
 GRID = tuple(
-    attrs.evolve(RULE, ages=attrs.evolve(AGES, whole=whole, part=part, needed_again=_times(share)))
+    attrs.evolve(RULE, ages=attrs.evolve(AGES, whole=whole, part=part, needed_again=again))
     for whole in (Age(20, fewer=6), Age(28, fewer=6))
     for part in (Age(7), Age(10))
-    for share in (1, 2)
+    for again in (NEEDED_AGAIN, {kind: 2 * expected for kind, expected in NEEDED_AGAIN.items()})
 )
 
 CAUTIOUS = 0.45
@@ -289,15 +237,13 @@ CAUTIOUS = 0.45
 def _choose(choices: Sequence[Sequence[SessionResult]], among: Sequence[int]) -> int:
     """The cheapest choice on some sessions that has few faults; the one with the fewest if none has."""
     found = [[choice[number] for number in among] for choice in choices]
-    lawful = [number for number, results in enumerate(found) if _faults(results) <= CAUTIOUS]
-    if lawful:
-        return min(lawful, key=lambda number: _billed(found[number]))
-    return min(range(len(found)), key=lambda number: _faults(found[number]))
+    rank = [(max(CAUTIOUS, _faults(results)), _billed(results)) for results in found]
+    return rank.index(min(rank))
 
 
 def _developers(_: Sequence[Server], quick: bool) -> list[Row]:
     """The ages as they are, for each developer; and ages chosen on all developers but one, judged on that one."""
-    judged = [each for file in (TUNED_ON, MORE, OTHERS) for each in _judged(file, quick)]
+    judged = [each for file in (FIRST, MORE, OTHERS) for each in _judged(file, quick)]
     by_developer: dict[str, list[int]] = {}
     for number, each in enumerate(judged):
         by_developer.setdefault(each.developer, []).append(number)
@@ -319,17 +265,15 @@ def _developers(_: Sequence[Server], quick: bool) -> list[Row]:
 STAYS = tuple(Fraction(times, 4) for times in (2, 4, 5, 6, 8, 12))
 """So many times as long as by the rule everything stays, for a bill and the faults that go with it."""
 
-DEVELOPERS: Mapping[str, Sequence[str]] = {"first developer": (TUNED_ON, MORE), "four others": (OTHERS,)}
+DEVELOPERS: Mapping[str, Sequence[str]] = {"first developer": (FIRST, MORE), "four others": (OTHERS,)}
 
 
 def stay(times: Fraction) -> Rule:
     """The rule with everything staying so many times as long."""
-
-    def longer(age: Age) -> Any:
-        return Age(max(1, round(age.turns * times)), fewer=round(age.fewer * times))
-
-    ages = attrs.evolve(AGES, **{name: longer(getattr(AGES, name)) for name in _KINDS})
-    return attrs.evolve(RULE, ages=ages, gathered=round(RULE.gathered * times))
+    longer = attrs.asdict(AGES, recurse=False)
+    for name in _KINDS:
+        longer[name] = Age(max(1, round(longer[name].turns * times)), fewer=round(longer[name].fewer * times))
+    return attrs.evolve(RULE, ages=Ages(**longer), gathered=round(RULE.gathered * times))
 
 
 def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
@@ -366,8 +310,8 @@ LEFT = (3_000, 10_000, 20_000, 60_000)
 def _local(_: Sequence[Server], quick: bool) -> list[Row]:
     """The frontier of a local server: its time against the faults, by how much of the history an overflow leaves."""
     rows = []
-    for file in (TUNED_ON, OTHERS)[: 1 if quick else None]:
-        judged = [each.by(LOCAL) for each in _judged(file, quick)]
+    for file in (FIRST, OTHERS)[: 1 if quick else None]:
+        judged = _judged(file, quick, LOCAL)
         named = {f"{left:,} tokens left": _policy(attrs.evolve(RULE, reread=left)) for left in LEFT}
         for variant, policy in ({**named, "no compaction": UNCOMPACTED} if judged else {}).items():
             results = [each.under(attrs.evolve(policy, mode=FidelityMode.GRADED)) for each in judged]
@@ -378,11 +322,5 @@ def _local(_: Sequence[Server], quick: bool) -> list[Row]:
 GROUP = Group(
     "planning",
     (),
-    (
-        Part("settings", _settings),
-        Part("ablation", _ablation),
-        Part("developers", _developers),
-        Part("frontier", _frontier),
-        Part("local", _local),
-    ),
+    {"settings": _settings, "ablation": _ablation, "developers": _developers, "frontier": _frontier, "local": _local},
 )

@@ -5,22 +5,16 @@ all variants alike. Work after the last byte is included: the measurement ends w
 processes take meanwhile is measured afterwards and subtracted.
 """
 
+import math
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import trio
 
-from benchmarks.harness import Group, Part, Row, Server, Variant, single, spread
-from benchmarks.history import History, history, kind_of
-from benchmarks.load import Client, history_request
-from benchmarks.peers import busy_clients
-from benchmarks.upstream_server import Played
-from benchmarks.variants import BARE, DIRECT, OURS, VARIANTS
-
-MANAGED = "mnemosyne, managing"
-ONE, TWO = MANAGED, "mnemosyne, managing, 2 processes"
-RATE = "turns"
+from benchmarks.harness import SERVING, WORKER, Group, Row, Server, find_process, read_memory_mb, single, spread
+from benchmarks.history import history, kind_of
+from benchmarks.load import Player, Work, keep_busy, requests_of
+from benchmarks.variants import BARE, DIRECT, MANAGING, OURS, TWO, choose
 
 FIRST, TURNS, QUICK_TURNS = 60, 40, 6
 """The session's first turn, and the number of turns measured after it."""
@@ -40,110 +34,96 @@ QUIET = 0.01
 """Seconds of processor time per second up to which a server is idle: its processes still report to each other."""
 
 
-def _turns(servers: Sequence[Server], quick: bool) -> list[Row]:
-    return trio.run(_measure, [each for each in servers if each.name in (DIRECT, BARE, OURS, MANAGED)], quick)
+def turns(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """First byte and processor time of each process, for turns of one session."""
+    return trio.run(_measure, [each for each in servers if each.name != TWO], quick)
 
 
 async def _measure(servers: Sequence[Server], quick: bool) -> list[Row]:
     whole, turns = history(kind_of(quick)), QUICK_TURNS if quick else TURNS
-    clients = {each.name: await Client.connect(each.address) for each in servers}
     firsts: dict[str, list[float]] = {each.name: [] for each in servers}
     first, quiet = (4, QUICK_QUIET_SECONDS) if quick else (FIRST, QUIET_SECONDS)
-    for each in servers:
-        await _play(clients[each.name], whole, range(first, first + 1))
+    players = [Player(each, requests_of(whole, "processes", first=first)) for each in servers]
+    for player in players:
+        await player.play()
     await wait_until_quiet(servers, quiet)
-    began, begun = trio.current_time(), {each.name: each.cpu_by_process() for each in servers}
-    for turn in range(first + 1, first + turns + 1, BLOCK):
-        block = range(turn, min(turn + BLOCK, first + turns + 1))
-        for each in servers:
-            firsts[each.name] += await _play(clients[each.name], whole, block)
+    began, begun = trio.current_time(), _cpu(servers)
+    for done in range(0, turns, BLOCK):
+        for player in players:
+            for _ in range(min(BLOCK, turns - done)):
+                firsts[player.server.name].append((await player.play()).first_byte)
+                await trio.sleep(PACE_SECONDS)
     await wait_until_quiet(servers, quiet)
-    ended, done = trio.current_time(), {each.name: each.cpu_by_process() for each in servers}
+    ended, done_by = trio.current_time(), _cpu(servers)
     await trio.sleep(quiet)
-    idle = {
-        each.name: {
-            who: (used - done[each.name].get(who, 0)) / (trio.current_time() - ended)
-            for who, used in each.cpu_by_process().items()
-        }
-        for each in servers
-    }
+    after, passed = _cpu(servers), trio.current_time() - ended
     name = f"turns {first + 1}-{first + turns}"
     rows = [spread(f"first byte, {name}", variant, "ms", values) for variant, values in firsts.items()]
-    for each in servers[1:]:
-        added = [ours - direct for ours, direct in zip(firsts[each.name], firsts[DIRECT], strict=True)]
-        rows.append(spread(f"added first byte, {name}", each.name, "ms", added))
-    for each in servers[1:]:
+    direct = firsts.pop(DIRECT)
+    for variant, values in firsts.items():
+        added = [ours - floor for ours, floor in zip(values, direct, strict=True)]
+        rows.append(spread(f"added first byte, {name}", variant, "ms", added))
+    for variant in firsts:
+        idle = {who: (used - done_by[variant].get(who, 0)) / passed for who, used in after[variant].items()}
         used = {
-            who: 1000 * (after - begun[each.name].get(who, 0) - idle[each.name][who] * (ended - began)) / turns
-            for who, after in done[each.name].items()
+            who: 1000 * (until - begun[variant].get(who, 0) - idle[who] * (ended - began)) / turns
+            for who, until in done_by[variant].items()
         }
-        rows += [single(f"CPU per turn, {name}, {each.name}", who, "ms", value) for who, value in used.items()]
+        rows += [single(f"CPU per turn, {name}, {variant}", who, "ms", value) for who, value in used.items()]
         if len(used) > 1:
-            rows.append(single(f"CPU per turn, {name}, {each.name}", "all", "ms", sum(used.values())))
-            idles = sum(idle[each.name].values())
-            rows.append(single(f"CPU of idle processes a second, {each.name}", "all", "ms", 1000 * idles))
-    for client in clients.values():
-        await client.aclose()
+            rows.append(single(f"CPU per turn, {name}, {variant}", "all", "ms", sum(used.values())))
+            idles = sum(idle.values())
+            rows.append(single(f"CPU of idle processes a second, {variant}", "all", "ms", 1000 * idles))
     return rows
 
 
-async def _play(client: Client, whole: History, turns: range) -> list[float]:
-    """Turns as an agent sends them; milliseconds to the first byte of each."""
-    taken = []
-    for turn in turns:
-        exchange = await client.exchange(history_request(whole, Played(whole.kind, turn), "processes"), 1)
-        taken.append(exchange.first_byte / 1e6)
-        await trio.sleep(PACE_SECONDS)
-    return taken
+def _cpu(servers: Sequence[Server]) -> dict[str, dict[str, float]]:
+    return {each.name: each.cpu_by_process() for each in servers}
 
 
 async def wait_until_quiet(servers: Sequence[Server], seconds: float) -> None:
     """Wait until all servers have been idle for ``seconds``."""
+
+    def sum_cpu() -> float:
+        return sum(sum(each.values()) for each in _cpu(servers).values())
+
     with trio.move_on_after(LONGEST_QUIET):
-        while True:
-            before = sum(sum(each.cpu_by_process().values()) for each in servers)
+        before = -math.inf
+        while (used := sum_cpu()) - before > QUIET * seconds * len(servers):
+            before = used
             await trio.sleep(seconds)
-            used = sum(sum(each.cpu_by_process().values()) for each in servers) - before
-            if used <= QUIET * seconds * len(servers):
-                return
 
 
-def _cores(servers: Sequence[Server], quick: bool) -> list[Row]:
+def cores(servers: Sequence[Server], quick: bool) -> list[Row]:
     """Turns a second and processor time per turn, with 8 clients that never wait, for one process and for two."""
-    names, rounds = ([ONE, TWO], 1 if quick else 6)
-    taken: dict[str, list[dict[str, float]]] = {name: [] for name in names}
-    for number in range(rounds):
-        for each in servers if number % 2 else servers[::-1]:
-            if each.name in names:
-                taken[each.name].append(trio.run(_busy, each, f"cores-{number}", 0.5 if quick else 5.0))
-    return [
-        spread(f"{what}, 8 clients", variant, "1/s" if what == RATE else "ms", [each.get(what, 0.0) for each in slices])
-        for variant, slices in taken.items()
-        for what in slices[-1]
-    ]
+    compared, whole = [each for each in servers if each.name in (MANAGING, TWO)], history(kind_of(quick=False))
+    taken: dict[str, list[Work]] = {each.name: [] for each in compared}
+    for number in range(1 if quick else 6):
+        for each in compared if number % 2 else compared[::-1]:
+            sessions = [requests_of(whole, f"cores-{number}-{client}") for client in range(8)]
+            taken[each.name].append(trio.run(keep_busy, each, sessions, 1, 0.5 if quick else 5.0))
+    rows = []
+    for variant, slices in taken.items():
+        rows.append(spread("turns, 8 clients", variant, "1/s", [each.rate for each in slices]))
+        rows += [
+            spread(f"{who}, 8 clients", variant, "ms", [each.cpu_ms.get(who, 0.0) for each in slices])
+            for who in slices[-1].cpu
+        ]
+    return rows
 
 
-async def _busy(server: Server, session: str, seconds: float) -> dict[str, float]:
-    """Turns a second, and ms of processor time per turn by process; the first second does not count."""
-    whole = history(kind_of(quick=False))
-    async with busy_clients(server, whole, session, 8) as count_turns:
-        await trio.sleep(1)
-        began, first = trio.current_time(), count_turns()
-        before = server.cpu_by_process() | {"client": time.process_time()}
-        await trio.sleep(seconds)
-        turns, taken = max(count_turns() - first, 1), trio.current_time() - began
-        after = server.cpu_by_process() | {"client": time.process_time()}
-    used = {who: 1000 * (seconds - before.get(who, 0.0)) / turns for who, seconds in after.items()}
-    return {RATE: turns / taken, **used}
-
-
-def _memory(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Memory of the idle server and its worker after 8 sessions, when freed memory has been returned to the system."""
+def memory(servers: Sequence[Server], quick: bool) -> list[Row]:
+    """Memory of the idle server and its worker after 8 sessions, when freed memory has been returned to the system.
+    Libraries count once.
+    """
     (ours,) = (each for each in servers if each.name == OURS)
-    trio.run(_fill, ours, QUICK_TURNS if quick else TURNS)
+    trio.run(_fill, ours, quick)
     if not quick:
         time.sleep(LONGEST_QUIET)
-    used = ours.own_memory_mb()
+    assert ours.pid is not None
+    pids = {SERVING: ours.pid, WORKER: find_process(ours, WORKER)}
+    used = {kind: read_memory_mb(pid, "Anonymous") for kind, pid in pids.items()}
+    used["libraries and programs"] = max(read_memory_mb(pid, "Rss") - used[kind] for kind, pid in pids.items())
     name = "memory, idle after 8 sessions"
     return [
         *(single(name, who, "MB", size) for who, size in used.items()),
@@ -151,36 +131,16 @@ def _memory(servers: Sequence[Server], quick: bool) -> list[Row]:
     ]
 
 
-async def _fill(server: Server, turns: int) -> None:
-    whole = history(kind_of(turns == QUICK_TURNS))
-
-    async def play(session: str) -> None:
-        client = await Client.connect(server.address)
-        for turn in range(1, turns + 1):
-            await client.exchange(history_request(whole, Played(whole.kind, turn), session), 1)
-        await client.aclose()
+async def _fill(server: Server, quick: bool) -> None:
+    async def play(player: Player) -> None:
+        for _ in range(QUICK_TURNS if quick else TURNS):
+            await player.play()
 
     async with trio.open_nursery() as nursery:
         for number in range(8):
-            nursery.start_soon(play, f"memory-{number}")
-
-
-def _managed(url: str, own: Path) -> Sequence[str]:
-    (command,) = (each.command for each in VARIANTS if each.name == OURS)
-    assert command is not None
-    return (*command(url, own), "--mode", "manage")
-
-
-def _two(url: str, own: Path) -> Sequence[str]:
-    return (*_managed(url, own), "--processes", "2")
+            nursery.start_soon(play, Player(server, requests_of(history(kind_of(quick)), f"memory-{number}")))
 
 
 GROUP = Group(
-    "processes",
-    (
-        *(each for each in VARIANTS if each.name in (DIRECT, BARE, OURS)),
-        Variant(MANAGED, _managed),
-        Variant(TWO, _two),
-    ),
-    (Part("memory", _memory), Part("turns", _turns), Part("cores", _cores)),
+    "processes", choose(DIRECT, BARE, OURS, MANAGING, TWO), {"memory": memory, "turns": turns, "cores": cores}
 )

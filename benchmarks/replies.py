@@ -48,20 +48,18 @@ def _pieces(text: str) -> list[str]:
     return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
 
 
-def frame(event: Event) -> bytes:
-    """An event as it goes over the wire."""
-    return f"event: {event['type']}\ndata: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
-
-
-def last_frames(said: str) -> list[bytes]:
-    """The end of a reply, and before it a ping that says something."""
-    return [frame({"type": "ping", "said": said}), frame({"type": "message_stop"})]
-
-
 def reply_of(message: Event, turn: int) -> Reply:
     """The same reply as the relay puts it together."""
     builder = ReplyBuilder()
     for event in message_events(message, turn):
         builder.take(event)
     builder.take({"type": "message_stop"})
+    return builder.result()
+
+
+def reply_in_one(message: Event, number: int) -> Reply:
+    """A recorded message as a reply that did not stream."""
+    builder = ReplyBuilder()
+    builder.take_raw(json.dumps({"id": f"msg_{number}", **message}).encode())
+    builder.end_raw()
     return builder.result()

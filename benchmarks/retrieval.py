@@ -6,28 +6,25 @@ messages that answer them; and in ``benchmarks.locomo`` with a public set. Quest
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import trio
 
 from benchmarks import object_index
-from benchmarks.harness import Group, Part, Row, Server, single
+from benchmarks.harness import Group, Row, Server, single
+from benchmarks.recordings import FIRST, list_raw, result_text
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.adapters.embedding.embedder import MiniLM
+from mnemosyne.domain.recall.retrieval import Embedder
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.services.conversation_files import ConversationLine
 from tests.adapters import model_cache
-from tests.domain.recorded import DATA
 
-THREADS = 2
 SHORTEST_OBJECT = 200
-QUESTIONS = 500
-"""Number of the agents' texts that the index is asked."""
-
 DIALOGUES = Path(__file__).with_name("data") / "dialogues.jsonl"
 
 
@@ -36,7 +33,7 @@ def model() -> MiniLM | None:
     """The model, if its wheel is in the cache, where the tests put it."""
     if not list(model_cache.FOLDER.glob("*.whl")):
         return None
-    return MiniLM(model_cache.installed_model(), threads=THREADS)
+    return MiniLM(model_cache.installed_model(), threads=2)
 
 
 def searchers() -> list[tuple[str, MiniLM | None]]:
@@ -45,57 +42,45 @@ def searchers() -> list[tuple[str, MiniLM | None]]:
     return [("words alone", None), *([] if embedder is None else [(f"words, {embedder.name}", embedder)])]
 
 
-def sessions(name: str) -> Iterator[dict[str, Any]]:
-    path = DATA / "sessions" / f"{name}.jsonl"
-    if path.exists():
-        yield from map(json.loads, path.read_text(encoding="utf-8").split("\n")[:-1])
-
-
-def blocks(session: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for message in session["messages"]:
-        content = message["content"]
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            yield message["role"], block
-
-
-def result_text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text", "") for part in content or [] if part.get("type") == "text")
-
-
-def of_ranks(kind: str, variant: str, ranks: Sequence[int]) -> Iterator[Row]:
-    values = np.array(ranks, dtype=float)
-    for name, each in {"hit@1": values == 1, "hit@5": values <= 5, "MRR": 1 / values}.items():
-        yield single(f"{kind}, {name}, {len(ranks)} questions", variant, "", float(np.mean(each)))
+async def find_ranks(
+    lines: Sequence[ConversationLine], asked: Sequence[tuple[str, Collection[object]]], embedder: Embedder | None
+) -> list[list[int]]:
+    """The ranks (from 1) of the messages that answer each question, in order."""
+    index = await index_conversation(lines, embedder, no_progress)
+    found = await index.search([question for question, _ in asked], len(lines), no_progress)
+    return [
+        [rank for rank, hit in enumerate(hits, 1) if hit.key in right]
+        for (_, right), hits in zip(asked, found, strict=True)
+    ]
 
 
 def conversations(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """The same measures where messages are asked for."""
+    """How often the first of the messages that answer a question is among the first ones found."""
     told = [json.loads(line) for line in DIALOGUES.read_text(encoding="utf-8").splitlines()]
     lines = [ConversationLine(**message) for each in told for message in each["messages"]]
-    questions = [question for each in told for question in each["questions"]]
+    asked = [(question["text"], question["right"]) for each in told for question in each["questions"]]
     rows: list[Row] = []
     for name, embedder in searchers():
-        index = trio.run(index_conversation, lines, embedder, no_progress)
-        found = trio.run(index.search, [question["text"] for question in questions], len(lines), no_progress)
-        ranks = [
-            next(rank for rank, hit in enumerate(hits, 1) if hit.key in question["right"])
-            for question, hits in zip(questions, found, strict=True)
-        ]
-        rows += of_ranks("messages", name, ranks)
+        ranks = np.array([found[0] for found in trio.run(find_ranks, lines, asked, embedder)], dtype=float)
+        for measure, each in {"hit@1": ranks == 1, "hit@5": ranks <= 5, "MRR": 1 / ranks}.items():
+            rows.append(single(f"messages, {measure}, {len(ranks)} questions", name, "", float(np.mean(each))))
     return rows
 
 
 def index(servers: Sequence[Server], quick: bool) -> list[Row]:
     """The object index in PostgreSQL, filled with tool results of the recorded sessions."""
-    recorded = [block for each in islice(sessions("claude_code"), 1 if quick else None) for _, block in blocks(each)]
-    results = [result_text(each["content"]) for each in recorded if each["type"] == "tool_result"]
+    recorded = [
+        block
+        for session in islice(list_raw(FIRST), 1 if quick else None)
+        for message in session["messages"]
+        for block in content_blocks(message["content"])
+    ]
+    results = [result_text(each) for each in recorded if each["type"] == "tool_result"]
     said = [each["text"] for each in recorded if each["type"] == "text"]
     words = Path(__file__).with_name("README.md").read_text(encoding="utf-8").split()
     texts = [each for each in results if len(each) >= SHORTEST_OBJECT]
     texts = texts or [_sample(words, n, 700) for n in range(100)]
-    return trio.run(object_index.measure, texts, said[:QUESTIONS] or [_sample(words, 1, 10)], quick)
+    return trio.run(object_index.measure, texts, said or [_sample(words, 1, 10)], quick)
 
 
 def no_progress(done: int, total: int) -> None:
@@ -106,11 +91,4 @@ def _sample(words: Sequence[str], start: int, count: int) -> str:
     return " ".join(words[(start * 13 + place * 31) % len(words)] for place in range(count))
 
 
-GROUP = Group(
-    "retrieval",
-    (),
-    (
-        Part("conversations", conversations),
-        Part("index", index),
-    ),
-)
+GROUP = Group("retrieval", (), {"conversations": conversations, "index": index})

@@ -6,19 +6,12 @@ as a ``Render``.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
-import attrs
-
-from benchmarks.harness import Group, Part, Row, Server
+from benchmarks.harness import Group, Row, Server
 from benchmarks.judge.judging import LINES, RENDITIONS, Render, Verdict, as_recorded, judge
-from benchmarks.judge.material import material
+from benchmarks.judge.material import HELD_OUT, material
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne_lab.evaluation.trace import Item
-from tests.domain.recorded import DATA
-
-SESSIONS = DATA / "sessions"
-"""The recorded sessions; they are no part of the repository."""
 
 ALL = "all kinds"
 
@@ -28,74 +21,40 @@ names.
 """
 
 
-@attrs.frozen(kw_only=True)
-class Score:
-    """The results of one level on a split's questions about one kind (``ALL`` for all): shares from 0 to 1.
-
-    ``by_chance`` is the share of other objects' short forms that contain the answer. ``length`` is relative to the
-    whole objects, each weighted by its number of questions.
+def scores(render: Render = as_recorded, *, quick: bool = False) -> list[Row]:
+    """Judge a way of making short forms: unanswered questions by level, kind and split, with length and chance answers;
+    nothing where there are no recordings.
     """
-
-    level: Fidelity
-    split: str
-    kind: str
-    asked: int
-    answered: float
-    by_chance: float
-    length: float
-
-
-def scores(render: Render = as_recorded, *, quick: bool = False) -> list[Score]:
-    """Judge a way of making short forms; nothing where there are no recordings."""
-    if not SESSIONS.is_dir():
-        return []
-    verdicts = list(judge(material(SESSIONS, quick), render))
-    return [*_grouped(verdicts, lambda _: ALL), *_grouped(verdicts, lambda each: each.question.item.kind.value)]
-
-
-def _grouped(verdicts: Iterable[Verdict], kind_of: Callable[[Verdict], str]) -> list[Score]:
-    groups: dict[tuple[Fidelity, str, str], list[Verdict]] = defaultdict(list)
-    for each in verdicts:
-        groups[each.level, kind_of(each), each.question.split].append(each)
-    return [_score(level, kind, split, groups[level, kind, split]) for level, kind, split in sorted(groups)]
-
-
-def _score(level: Fidelity, kind: str, split: str, verdicts: Sequence[Verdict]) -> Score:
-    strangers = sum(each.strangers for each in verdicts)
-    return Score(
-        level=level,
-        split=split,
-        kind=kind,
-        asked=len(verdicts),
-        answered=sum(each.answered for each in verdicts) / len(verdicts),
-        by_chance=sum(each.by_chance for each in verdicts) / max(1, strangers),
-        length=sum(each.chars for each in verdicts) / sum(each.whole for each in verdicts),
-    )
-
-
-def whole(item: Item, level: Fidelity) -> str | None:
-    """The whole text, which shows the most that the judge can find."""
-    return item.text if level in item.texts else None
-
-
-def _answers(_: Sequence[Server], quick: bool) -> list[Row]:
-    """Unanswered questions by level, kind and split, with length and chance answers."""
-    return [row for score in scores(quick=quick) for row in _rows(score)]
-
-
-def _rows(score: Score) -> list[Row]:
-    label, of = score.level.label, f"{score.kind}, {score.split}"
-    missed = "not named by its line" if score.level in LINES else "unanswered"
-    goal = MOST_MISSED.get(score.level) if score.split == "held-out" else None
-    rows = [_row(f"{label} {missed}", of, 1 - score.answered, score.asked, goal)]
-    if score.level in RENDITIONS:
-        rows.append(_row(f"{label} answered by another object", of, score.by_chance, score.asked))
-        rows.append(_row(f"{label} ÷ whole", of, score.length, score.asked))
+    verdicts, rows = list(judge(material(quick), render)), list[Row]()
+    for by_kind in (False, True):
+        groups: dict[tuple[Fidelity, str, str], list[Verdict]] = defaultdict(list)
+        for each in verdicts:
+            kind = each.question.item.kind.value if by_kind else ALL
+            groups[each.level, kind, each.question.split].append(each)
+        for level, kind, split in sorted(groups):
+            goal = MOST_MISSED.get(level) if split == HELD_OUT else None
+            rows += _rows(level, f"{kind}, {split}", groups[level, kind, split], goal)
     return rows
 
 
-def _row(name: str, variant: str, share: float, n: int, goal: float | None = None) -> Row:
-    return Row(name=name, variant=variant, unit="%", median=100 * share, p95=None, p99=None, n=n, goal=goal)
+def _rows(level: Fidelity, of: str, verdicts: Sequence[Verdict], goal: float | None) -> list[Row]:
+    """The percentage of questions that a level leaves unanswered; of a rendition also of those that other objects'
+    short forms answer, and its length relative to the whole objects, each weighted by its number of questions.
+    """
+    missed = "not named by its line" if level in LINES else "unanswered"
+    shares = {missed: 1 - sum(each.answered for each in verdicts) / len(verdicts)}
+    if level in RENDITIONS:
+        chances = max(1, sum(each.strangers for each in verdicts))
+        shares["answered by another object"] = sum(each.by_chance for each in verdicts) / chances
+        shares["÷ whole"] = sum(each.chars for each in verdicts) / sum(each.whole for each in verdicts)
+    return [
+        Row(f"{level.label} {name}", of, "%", 100 * share, None, None, len(verdicts), goal if name == missed else None)
+        for name, share in shares.items()
+    ]
 
 
-GROUP = Group("short_forms", (), (Part("answers", _answers),))
+def _answers(_: Sequence[Server], quick: bool) -> list[Row]:
+    return scores(quick=quick)
+
+
+GROUP = Group("short_forms", (), {"answers": _answers})

@@ -13,16 +13,15 @@ The weights were fitted on every other session; only the others are judged.
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, islice, pairwise
 from statistics import fmean
 from typing import Any
 
 import attrs
-import click
 
-from benchmarks.harness import Group, Part, Row, Server, single, spread
-from benchmarks.history import RECORDED
+from benchmarks.harness import Group, Row, Server, percentile, single, spread
+from benchmarks.recordings import FIRST, list_raw
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, Features, MeasuredPrompt, features_of_message
@@ -38,17 +37,14 @@ RANGES, QUICK_RANGES = 400, 20
 SHORTEST, TAIL = 5, 10
 """The fewest turns in a range; the last turns, which a compaction does not change."""
 
-SMALL = 300
-"""Tokens below which a turn is not judged by itself: a share of little says little."""
-
-Message = dict[str, Any]
+SMALL, KNOWN = 300, 20
+"""Tokens below which a turn is not judged by itself, since a share of little says little; and turns before it."""
 
 
 @attrs.frozen
 class Turn:
     """A turn's addition to the prompt: exactly ``tokens``. ``total`` is the prompt's size with it."""
 
-    number: int
     tokens: int
     total: int
     features: Features
@@ -57,37 +53,35 @@ class Turn:
 
 @attrs.frozen
 class Session:
-    model: str
+    """A session's turns, and the estimators that 0, 1, 2 … of them have taught."""
+
     turns: Sequence[Turn]
-
-
-Estimate = Callable[[Session, int, Turn], float]
-"""The size of a turn as it is estimated in a session when so many of its turns are known."""
+    taught: Sequence[Estimator]
 
 
 def sessions(quick: bool) -> list[Session]:
-    """The recorded sessions that are judged; none, with a word about it, where there are no recordings."""
-    if not RECORDED.is_file():
-        click.echo(f"tokens: skipped, no recorded sessions at {RECORDED}", err=True)
-        return []
-    lines = RECORDED.read_text(encoding="utf-8").splitlines()[1::2]
-    return [_session(json.loads(line)) for line in (lines[:4] if quick else lines)]
+    """The recorded sessions that are judged."""
+    return [_read(each) for each in islice(list_raw(FIRST), 1, 8 if quick else None, 2)]
 
 
-def _session(recorded: Mapping[str, Any]) -> Session:
-    model, messages = recorded["model"], recorded["messages"]
-    resets = [reset["before_msg"] for reset in recorded["resets"]]
-    sized = [(turn["msg"], _usage(turn), turn["usage"]) for turn in recorded["turns"] if _usage(turn)]
+def _read(recorded: Mapping[str, Any]) -> Session:
+    messages, resets = recorded["messages"], [reset["before_msg"] for reset in recorded["resets"]]
+    sized = [(turn["msg"], total, turn["usage"]) for turn in recorded["turns"] if (total := _count_prompt(turn))]
     turns = []
-    for number, ((start, before, earlier), (end, total, usage)) in enumerate(pairwise(sized)):
+    for (start, before, earlier), (end, total, usage) in pairwise(sized):
         whole = usage["cache_read"] >= before - earlier["input"] and not any(start < reset <= end for reset in resets)
         said = messages[start:end]
-        if total > before and whole and (model_of(model).keeps_thinking or _answers_tools(said[-1])):
-            turns.append(_turn(number, total - before, total, said))
-    return Session(model, turns)
+        answers_tools = any(block.get("type") == "tool_result" for block in blocks_of(said[-1]))
+        if total > before and whole and (model_of(recorded["model"]).keeps_thinking or answers_tools):
+            features = sum(map(features_of_message, said), Features())
+            turns.append(Turn(total - before, total, features, sum(len(json.dumps(each["content"])) for each in said)))
+    first = Estimator.of(recorded["model"])
+    return Session(
+        turns, [*accumulate(turns, lambda known, turn: known.observe(turn.features, turn.tokens), initial=first)]
+    )
 
 
-def _usage(turn: Mapping[str, Any]) -> int:
+def _count_prompt(turn: Mapping[str, Any]) -> int:
     """The exact size of a turn's prompt; 0 if it is not on record."""
     names = {"input": "input_tokens", "cache_write": "cache_creation_input_tokens"}
     names["cache_read"] = "cache_read_input_tokens"
@@ -95,79 +89,34 @@ def _usage(turn: Mapping[str, Any]) -> int:
     return found.prompt if found is not None else 0
 
 
-def _answers_tools(message: Message) -> bool:
-    return any(block.get("type") == "tool_result" for block in blocks_of(message))
-
-
-def _turn(number: int, tokens: int, total: int, said: Sequence[Message]) -> Turn:
-    features = sum((features_of_message(message) for message in said), Features())
-    return Turn(number, tokens, total, features, sum(len(json.dumps(each["content"])) for each in said))
-
-
-# Estimates
-
-
-def _taught(session: Session, count: int) -> Estimator:
-    """An estimator that so many of the session's turns have taught."""
-    estimator = Estimator.of(session.model)
-    for turn in session.turns[:count]:
-        estimator = estimator.observe(turn.features, turn.tokens)
-    return estimator
-
-
-def _after(count: int | None) -> Estimate:
-    """An estimate taught by the session's first turns; by all earlier turns if ``count`` is None."""
-    estimators: dict[tuple[int, int], Estimator] = {}
-
-    def estimate(session: Session, known: int, turn: Turn) -> float:
-        key = id(session), known if count is None else min(count, known)
-        if key not in estimators:
-            estimators[key] = _taught(session, key[1])
-        return estimators[key].tokens(turn.features)
-
-    return estimate
-
-
-def _variants() -> dict[str, Estimate]:
-    return {
-        "characters x 0.263": lambda _session, _known, turn: 0.263 * turn.characters,
-        "features": _after(0),
-        "features, after 1 turn": _after(1),
-        "features, after 5 turns": _after(5),
-        "features, after 20 turns": _after(20),
-        "features, after all before": _after(None),
-    }
-
-
-def _rows(name: str, variant: str, missed: Sequence[float], goal: float | None = None) -> list[Row]:
-    """The errors in percent: their spread, mean and 90th percentile."""
+def _rows(name: str, variant: str, estimates: Sequence[tuple[float, int]], goal: float | None = None) -> list[Row]:
+    """The errors of estimates of exact numbers in percent: their spread, mean and 90th percentile."""
+    missed = [100 * abs(estimate - exact) / exact for estimate, exact in estimates]
     if not missed:
         return []
-    percent = sorted(100 * each for each in missed)
-    ninth = percent[-(-9 * len(percent) // 10) - 1]
     return [
-        spread(name, variant, "%", percent),
-        single(f"{name}: mean", variant, "%", fmean(percent)),
-        single(f"{name}: p90", variant, "%", ninth, goal),
+        spread(name, variant, "%", missed),
+        single(f"{name}: mean", variant, "%", fmean(missed)),
+        single(f"{name}: p90", variant, "%", percentile(missed, 90), goal),
     ]
-
-
-def _missed(estimate: float, exact: int) -> float:
-    return abs(estimate - exact) / exact
 
 
 def _turns(_: Sequence[Server], quick: bool) -> list[Row]:
     """The size of what one turn added, as estimated before it was sent."""
-    judged = sessions(quick)
-    rows = []
-    for variant, estimate in _variants().items():
-        missed = [
-            _missed(estimate(session, known, turn), turn.tokens)
-            for session in judged
-            for known, turn in enumerate(session.turns)
-            if known >= 20 and turn.tokens >= SMALL
+    judged = [
+        (session, known, turn)
+        for session in sessions(quick)
+        for known, turn in enumerate(session.turns)
+        if known >= KNOWN and turn.tokens >= SMALL
+    ]
+    name = f"a turn of ≥ {SMALL} tokens"
+    rows = _rows(name, "characters x 0.263", [(0.263 * turn.characters, turn.tokens) for _, _, turn in judged])
+    for variant, known in (("features", 0), ("features, after all before", None)):
+        estimators = [each.taught[number if known is None else known] for each, number, _ in judged]
+        taught = [
+            (each.tokens(turn.features), turn.tokens) for each, (_, _, turn) in zip(estimators, judged, strict=True)
         ]
-        rows += _rows(f"a turn of ≥ {SMALL} tokens", variant, missed)
+        rows += _rows(name, variant, taught)
     return rows
 
 
@@ -187,8 +136,8 @@ def _compactions(_: Sequence[Server], quick: bool) -> list[Row]:
             start = dice.randint(first, end - length)
             turns, before = session.turns[start : start + length], session.turns[known - 1].total
             exact, size = sum(turn.tokens for turn in turns), _by_anchor(session, known, turns)
-            removed.append(_missed(size, exact))
-            left.append(_missed(before - size, before - exact))
+            removed.append((size, exact))
+            left.append((before - size, before - exact))
     return [
         *_rows("what a compaction removes", "features, by the anchor", removed, GOAL),
         *_rows("the prompt after a compaction", "features, by the anchor", left, PROMPT_GOAL),
@@ -201,7 +150,7 @@ def _by_anchor(session: Session, known: int, removed: Sequence[Turn]) -> int:
     unseen = Features(fixed=before - sum(turn.tokens for turn in held))
     anchor = MeasuredPrompt(before, sum((turn.features for turn in held), unseen))
     gone = sum((turn.features for turn in removed), Features())
-    return before - _taught(session, known).prompt(anchor, Features(), gone)
+    return before - session.taught[known].prompt(anchor, Features(), gone)
 
 
 def _since(turns: Sequence[Turn], known: int) -> int:
@@ -209,25 +158,4 @@ def _since(turns: Sequence[Turn], known: int) -> int:
     return max((i for i in range(1, known) if turns[i].total < turns[i - 1].total), default=0)
 
 
-def _prompts(_: Sequence[Server], quick: bool) -> list[Row]:
-    """Estimates of a whole prompt from the exact previous one and the next turn."""
-    missed = []
-    for session in sessions(quick):
-        estimator = Estimator.of(session.model)
-        for turn in session.turns:
-            before = turn.total - turn.tokens
-            estimate = estimator.prompt(MeasuredPrompt(before, Features(fixed=before)), turn.features)
-            missed.append(_missed(estimate, turn.total))
-            estimator = estimator.observe(turn.features, turn.tokens)
-    return _rows("the next prompt", "features, after all before", missed, PROMPT_GOAL)
-
-
-GROUP = Group(
-    "tokens",
-    (),
-    (
-        Part("turns", _turns),
-        Part("compactions", _compactions),
-        Part("prompts", _prompts),
-    ),
-)
+GROUP = Group("tokens", (), {"turns": _turns, "compactions": _compactions})

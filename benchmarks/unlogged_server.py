@@ -6,6 +6,7 @@ cost is the log's.
 
 import sys
 
+import click
 import trio
 
 from tests.http.proxying import open_proxy
@@ -13,8 +14,7 @@ from tests.http.proxying import open_proxy
 
 async def main(upstream: str) -> None:
     async with open_proxy(upstream) as proxy:
-        sys.stdout.write(f"mnemosyne without its log listening on {proxy.url}\n")
-        sys.stdout.flush()
+        click.echo(f"mnemosyne without its log listening on {proxy.url}")
         await trio.sleep_forever()
 
 

@@ -1,150 +1,101 @@
-"""The provider's side of a benchmark: a message stream that costs next to nothing to send.
+"""The provider's side of a benchmark: message streams that cost next to nothing to send.
 
-``POST /v1/messages?deltas=26&gap_ms=20&wait_ms=0`` sends that many text deltas, that far apart (0: as fast as
-they go out), after ``wait_ms``. Each delta names the moment at which it was sent, in nanoseconds of the monotonic
-clock, which all processes share.
+``metadata.user_id`` of a request selects its reply, because some relays drop a query. ``deltas=26&gap=0.02`` sends that
+many text deltas, that many seconds apart (0: as fast as they go out), after ``wait`` seconds. Each delta names the
+moment at which it was sent, in nanoseconds of the monotonic clock, which all processes share.
 
-``POST /v1/messages?history=recorded&turn=7&wait_ms=50&gap_ms=5`` sends the reply to that turn of a history: after
-``wait_ms`` the message's and its first block's start, ``gap_ms`` later the rest in one write; a ``ping`` just before
-``message_stop`` names the moment of that write. Some relays drop a query: without one, ``metadata.user_id`` in the body
-says the same.
+``history=recorded&turn=7&gap=0.005`` sends the reply to that turn of a history: the message's and its first block's
+start, ``gap`` seconds later the rest in one write; a ``ping`` just before ``message_stop`` names the moment of that
+write.
 """
 
 import re
-import sys
+from contextlib import suppress
 from time import perf_counter_ns
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 import attrs
+import cattrs
 import trio
 
+from benchmarks.harness import serve
 from benchmarks.history import history
-from benchmarks.replies import frame, last_frames, message_events
+from benchmarks.replies import Event, message_events
+from tests.replay.message_streams import dumps
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
-_IN_BODY = re.compile(rb'"user_id": ?"((?:deltas|history)=[^"]+)"')
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_SELECTED = re.compile(rb'"user_id": ?"([^"]+)"')
+END = b"0\r\n\r\n"
+
 BEGINNING = 2
-"""The first frames of a history's reply: the message and its first block."""
+"""The first events of a reply: the message and its first block."""
 
 BYTES_PER_TOKEN = 4
 """Roughly the ratio at real providers."""
 
 WORDS = "the quick brown fox jumps over the lazy dog"
+STOP: Event = {"type": "message_stop"}
 
 
 @attrs.frozen
 class Script:
-    """The shape of a reply."""
+    """A reply: ``deltas`` of text, or the reply to a ``turn`` of a ``history``, after ``wait`` seconds; ``gap`` seconds
+    lie between deltas, or between the beginning and the rest.
+    """
 
-    deltas: int
-    gap_seconds: float
-    wait_seconds: float = 0.0
-
-    @property
-    def query(self) -> str:
-        return f"deltas={self.deltas}&gap_ms={self.gap_seconds * 1000:g}&wait_ms={self.wait_seconds * 1000:g}"
-
-
-@attrs.frozen
-class Played:
-    """The reply to a turn of a history, and when it comes."""
-
-    kind: str
-    turn: int
-    wait_seconds: float = 0.0
-    gap_seconds: float = 0.0
+    deltas: int = 0
+    history: str = ""
+    turn: int = 0
+    wait: float = 0.0
+    gap: float = 0.0
 
     @property
     def query(self) -> str:
-        waits = f"wait_ms={self.wait_seconds * 1000:g}&gap_ms={self.gap_seconds * 1000:g}"
-        return f"history={self.kind}&turn={self.turn}&{waits}"
+        return urlencode(attrs.asdict(self))
 
 
-def _chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
+def _chunk(*events: Event) -> bytes:
+    """Events as they go over the wire, each in a chunk."""
+    frames = (b"event: %s\ndata: %s\n\n" % (each["type"].encode(), dumps(each)) for each in events)
+    return b"".join(b"%x\r\n%b\r\n" % (len(frame), frame) for frame in frames)
 
 
-_USAGE = {"input_tokens": 12, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 1}
-_MESSAGE: dict[str, object] = {
-    "id": "msg_benchmark",
-    "type": "message",
-    "role": "assistant",
-    "model": "benchmark",
-    "content": [],
-    "stop_reason": None,
-    "stop_sequence": None,
-    "usage": _USAGE,
-}
-OPENING = _chunk(frame({"type": "message_start", "message": _MESSAGE})) + _chunk(
-    frame({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
-)
-CLOSING = (
-    _chunk(frame({"type": "content_block_stop", "index": 0}))
-    + _chunk(
-        frame(
-            {
-                "type": "message_delta",
-                "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-                "usage": {"output_tokens": 9},
-            }
-        )
-    )
-    + _chunk(frame({"type": "message_stop"}))
-    + b"0\r\n\r\n"
-)
-_DELTA_BEFORE, _DELTA_AFTER = frame(
-    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": f"sent=@; {WORDS}"}}
-).split(b"@")
+_EVENTS = list(message_events({"content": ""}, 0))
+_OPENING, _CLOSING = _chunk(*_EVENTS[:BEGINNING]), _chunk(*_EVENTS[BEGINNING:], STOP) + END
 
 
 async def send_reply(stream: trio.SocketStream, script: Script) -> None:
     """Send one reply, each delta in a write of its own."""
-    if script.wait_seconds:
-        await trio.sleep(script.wait_seconds)
-    await stream.send_all(HEAD + OPENING)
+    await stream.send_all(HEAD + _OPENING)
     start = trio.current_time()
     for number in range(1, script.deltas + 1):
-        if script.gap_seconds:
-            await trio.sleep_until(start + number * script.gap_seconds)
-        await stream.send_all(_chunk(b"%b%d%b" % (_DELTA_BEFORE, perf_counter_ns(), _DELTA_AFTER)))
-    await stream.send_all(CLOSING)
+        if script.gap:
+            await trio.sleep_until(start + number * script.gap)
+        delta = {"type": "text_delta", "text": f"sent={perf_counter_ns()}; {WORDS}"}
+        await stream.send_all(_chunk({"type": "content_block_delta", "index": 0, "delta": delta}))
+    await stream.send_all(_CLOSING)
 
 
-async def play_reply(stream: trio.SocketStream, asked: Played, sent: int) -> None:
+async def play_reply(stream: trio.SocketStream, script: Script, sent: int) -> None:
     """Send a reply of a history: its beginning, and then all the rest at once. The first block begins with the message,
     as a provider says both once the model has begun; a relay may wait for the block. It reports the prompt of
     ``sent`` bytes as read from the cache: otherwise each turn would be a cache miss, whose cause the worker looks for.
     """
-    events = message_events(history(asked.kind).reply(asked.turn), asked.turn, sent // BYTES_PER_TOKEN)
-    frames = [frame(event) for event in events]
-    beginning, body = (b"".join(map(_chunk, part)) for part in (frames[:BEGINNING], frames[BEGINNING:]))
-    await trio.sleep(asked.wait_seconds)
-    await stream.send_all(HEAD + beginning)
-    if asked.gap_seconds:
-        await trio.sleep(asked.gap_seconds)
-    last = b"".join(_chunk(one) for one in last_frames(f"sent={perf_counter_ns()};"))
-    await stream.send_all(body + last + b"0\r\n\r\n")
+    events = list(message_events(history(script.history).reply(script.turn), script.turn, sent // BYTES_PER_TOKEN))
+    rest = _chunk(*events[BEGINNING:])
+    await stream.send_all(HEAD + _chunk(*events[:BEGINNING]))
+    if script.gap:
+        await trio.sleep(script.gap)
+    await stream.send_all(rest + _chunk({"type": "ping", "said": f"sent={perf_counter_ns()};"}, STOP) + END)
 
 
-def script_of(head: bytes, body: bytes) -> Script | Played:
-    """The reply that a request selects."""
-    asked = urlsplit(head.split(b" ", 2)[1].decode("ascii")).query
-    if "_ms=" not in asked and (found := _IN_BODY.search(body)) is not None:
-        asked = found[1].decode("ascii")
-    query = {name: value[0] for name, value in parse_qs(asked).items()}
-    gap, wait = float(query["gap_ms"]) / 1000, float(query["wait_ms"]) / 1000
-    if "history" in query:
-        return Played(query["history"], int(query["turn"]), wait, gap)
-    return Script(int(query["deltas"]), gap, wait)
-
-
-def body_length(head: bytes) -> int:
-    """The length that the head declares; a client of this server always does."""
-    for line in head.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length":
-            return int(value)
-    raise ValueError("a request to the benchmark's upstream needs a Content-Length")
+def read_script(body: bytes) -> Script:
+    """The reply that a request selects. Raises ValueError if it selects none."""
+    found = _SELECTED.search(body, max(0, body.rfind(b'"user_id"')))
+    if found is None:
+        raise ValueError("a request to the benchmark's upstream needs a user_id")
+    return cattrs.structure(dict(parse_qsl(found[1].decode("ascii"))), Script)
 
 
 async def answer_client(stream: trio.SocketStream) -> None:
@@ -157,36 +108,26 @@ async def answer_client(stream: trio.SocketStream) -> None:
                 return
             held += data
         head, _, held = held.partition(b"\r\n\r\n")
-        body = [held]
-        missing, held = body_length(head) - len(held), b""
+        parts, length = [held], _LENGTH.search(head)
+        missing, held = int(length[1]) - len(held) if length else 0, b""
         while missing > 0:
-            body.append(await stream.receive_some())
-            missing -= len(body[-1])
-        whole = b"".join(body)
-        match script_of(head, whole):
-            case Script() as script:
-                await send_reply(stream, script)
-            case Played() as asked:
-                await play_reply(stream, asked, len(whole))
+            parts.append(await stream.receive_some())
+            missing -= len(parts[-1])
+        body = b"".join(parts)
+        script = read_script(body)
+        await trio.sleep(script.wait)
+        if script.history:
+            await play_reply(stream, script, len(body))
+        else:
+            await send_reply(stream, script)
 
 
 async def serve_connection(stream: trio.SocketStream) -> None:
     """One connection; a client that is gone ends it and nothing else."""
-    try:
-        await answer_client(stream)
-    except trio.BrokenResourceError:
-        pass
-    finally:
-        await stream.aclose()
-
-
-async def main() -> None:
-    [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=512)
-    port = listener.socket.getsockname()[1]
-    sys.stdout.write(f"upstream listening on http://127.0.0.1:{port}\n")
-    sys.stdout.flush()
-    await trio.serve_listeners(serve_connection, [listener])
+    with suppress(trio.BrokenResourceError):
+        async with stream:
+            await answer_client(stream)
 
 
 if __name__ == "__main__":
-    trio.run(main)
+    trio.run(serve, "upstream", serve_connection)

@@ -14,9 +14,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from benchmarks.harness import Group, Part, Row, Server
-from benchmarks.likelihood.contexts import result_text
-from benchmarks.likelihood.statistics import estimate
+from benchmarks.harness import Group, Row, Server
+from benchmarks.likelihood.statistics import estimate_row
+from benchmarks.recordings import FIRST, MORE, OTHERS, list_sessions, result_text
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.wire.blocks import is_call, is_result
 from mnemosyne.domain.wire.normal_form import content_blocks
@@ -25,13 +25,11 @@ from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.judging import PlaceSample
 from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED
 from mnemosyne_lab.evaluation.policy import Settings
-from mnemosyne_lab.evaluation.reading import read, trace_of
+from mnemosyne_lab.evaluation.reading import trace_of
 from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.trace import Trace, TraceRequest
-from tests.domain.recorded import DATA
 
-FILES = ("claude_code.jsonl", "claude_code_more.jsonl", "others/claude_code.jsonl")
 LONG, WINDOW = 30, 20
 """The least turns of a session, and the turns that are compared before and after a compaction."""
 
@@ -79,10 +77,8 @@ def measure(trace: Trace, turn: int) -> Any:
     return figures
 
 
-def _calls(message: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [
-        (str(block["name"]), repr(block["input"])) for block in content_blocks(message["content"]) if is_call(block)
-    ]
+def _calls(message: Mapping[str, Any]) -> list[str]:
+    return [f"{block['name']} {block['input']!r}" for block in content_blocks(message["content"]) if is_call(block)]
 
 
 def _lines(message: Mapping[str, Any]) -> Iterator[str]:
@@ -123,10 +119,9 @@ class _Evictions(PlaceSample):
 
 def sessions(quick: bool) -> Iterator[Session]:
     """The long recorded sessions whose client compacted."""
-    paths = [path for name in FILES if (path := DATA / "sessions" / name).exists()]
     policy = next(each for each in POLICIES if each.name == "mnemosyne")
-    found = [each for each in read(paths, lambda _: iter(())) if not isinstance(each, str)]
-    for recorded in [each for each in found if len(each.requests) >= LONG and each.resets][: 3 if quick else None]:
+    found = [each for each in list_sessions(FIRST, MORE, OTHERS) if len(each.requests) >= LONG and each.resets]
+    for recorded in found[: 3 if quick else None]:
         trace = trace_of(recorded)
         turns = [each.turn - 1 for each in trace.resets if WINDOW < each.turn - 1 <= len(trace.requests) - WINDOW]
         if not turns:
@@ -149,15 +144,11 @@ def _figure(found: Sequence[Session], side: int, index: int | slice) -> float:
     return float(np.sum(_mean(found)[side, index]))
 
 
-def _excess(found: Sequence[Session]) -> Any:
-    """The percentage of tokens of each age that a compaction makes the agent read again."""
+def _excess(found: Sequence[Session], age: int | slice = slice(None)) -> Any:
+    """The percentage of tokens of an age, or of each that a compaction makes the agent read again."""
     mean = _mean(found)
     before, after = 100 * mean[:, AGAIN] / np.maximum(1, mean[:, DROPPED])
-    return after - before
-
-
-def _excess_at(found: Sequence[Session], age: int) -> float:
-    return float(_excess(found)[age])
+    return (after - before)[age]
 
 
 def _wasted(found: Sequence[Session], by: str) -> float:
@@ -172,27 +163,20 @@ def _wasted(found: Sequence[Session], by: str) -> float:
 def _compactions(_: Sequence[Server], quick: bool) -> list[Row]:
     """The figures before and after compactions, and the estimate for evictions."""
     found = list(sessions(quick))
-    figures: list[tuple[str, str, str, Callable[[Sequence[Session]], float]]] = []
+    figures: list[tuple[tuple[str, str, str], Callable[[Sequence[Session]], float]]] = []
     for side, variant in enumerate((f"{WINDOW} turns before a compaction", f"{WINDOW} turns after it")):
         figures += [
-            ("read again", variant, "tokens", partial(_figure, side=side, index=AGAIN)),
-            ("results", variant, "tokens", partial(_figure, side=side, index=RESULTS)),
-            ("calls made again", variant, "", partial(_figure, side=side, index=CALLS)),
+            (("read again", variant, "tokens"), partial(_figure, side=side, index=AGAIN)),
+            (("results", variant, "tokens"), partial(_figure, side=side, index=RESULTS)),
+            (("calls made again", variant, ""), partial(_figure, side=side, index=CALLS)),
         ]
     for age in range(CLASSES):
         bounds = f"last seen {(0, *AGES)[age] + 1} to {(*AGES, '…')[age]} turns before"
-        figures.append(("read again because dropped", bounds, "%", partial(_excess_at, age=age)))
-    figures.append(("wasted, of all results", "the client's compactions", "%", partial(_wasted, by="client")))
-    figures.append(
-        ("wasted, of all results", "the planner's evictions, estimated", "%", partial(_wasted, by="planner"))
-    )
-    rows = []
-    for name, variant, unit, figure in figures:
-        value = estimate(found, figure) if found else None
-        if value is not None:
-            interval = f"{unit} ({value.low:.3g} to {value.high:.3g})".strip()
-            rows.append(Row(name, variant, interval, value.value, None, None, sum(len(each.pairs) for each in found)))
-    return rows
+        figures.append((("read again because dropped", bounds, "%"), partial(_excess, age=age)))
+    for by, cause in (("client", "the client's compactions"), ("planner", "the planner's evictions, estimated")):
+        figures.append((("wasted, of all results", cause, "%"), partial(_wasted, by=by)))
+    n = sum(len(each.pairs) for each in found)
+    return [row for labels, figure in figures for row in estimate_row(labels, found, figure, n=n, digits=".3g")]
 
 
-GROUP = Group("wasted_work", (), (Part("compactions", _compactions),), by_default=False)
+GROUP = Group("wasted_work", (), {"compactions": _compactions}, by_default=False)

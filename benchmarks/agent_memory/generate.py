@@ -15,6 +15,8 @@ from typing import Any
 
 import attrs
 
+from tests.replay.message_streams import blocks_of
+
 LEAST_TURNS = 25
 """Sessions with fewer requests hardly outgrow any window."""
 
@@ -116,25 +118,22 @@ def text_of(block: Mapping[str, Any]) -> str:
 
 def read_session(recorded: Mapping[str, Any]) -> Recorded:
     """The blocks of a session, without thinking."""
-    blocks: list[Block] = []
-    for number, message in enumerate(recorded["messages"]):
-        content = message["content"]
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        for index, part in enumerate(parts):
-            kind = {"tool_use": "call", "tool_result": "result", "text": str(message["role"])}.get(part["type"])
-            if kind is not None:
-                blocks.append(
-                    Block(
-                        message=number,
-                        index=index,
-                        kind=kind,
-                        text=text_of(part),
-                        failed=bool(part.get("is_error")),
-                        call=str(part.get("id") or part.get("tool_use_id") or ""),
-                        name=str(part.get("name") or ""),
-                        written=next(reversed([*strings_of(part.get("input"))]), ""),
-                    )
-                )
+    kinds = {"tool_use": "call", "tool_result": "result"}
+    blocks = [
+        Block(
+            message=number,
+            index=index,
+            kind=kinds.get(part["type"], message["role"]),
+            text=text_of(part),
+            failed=bool(part.get("is_error")),
+            call=str(part.get("id") or part.get("tool_use_id") or ""),
+            name=str(part.get("name") or ""),
+            written=next(reversed([*strings_of(part.get("input"))]), ""),
+        )
+        for number, message in enumerate(recorded["messages"])
+        for index, part in enumerate(blocks_of(message))
+        if part["type"] in {*kinds, "text"}
+    ]
     return Recorded(recorded["name"], blocks, [turn["msg"] for turn in recorded["turns"]])
 
 
@@ -146,9 +145,7 @@ def ask_for_values(session: Recorded, chance: random.Random) -> Iterator[Questio
     for call, result in _calls_with_results(session):
         lines = [line for line in result.text.splitlines() if 30 <= len(line.strip()) <= 200]
         if lines and not result.failed:
-            words = chance.choice(lines).split(" ")
-            cut = len(words) // 2
-            beginning, gold = " ".join(words[:cut]).strip(), " ".join(words[cut:]).strip()
+            beginning, gold = (half.strip() for half in _halve(chance.choice(lines)))
             asked = f"The result of {_render(call)} has a line that begins with `{beginning}`. How does it go on?"
             if _is_clear(session, beginning):
                 yield from _make(session, "value", asked, result, gold)
@@ -213,24 +210,30 @@ def ask_for_conclusions(session: Recorded, chance: random.Random) -> Iterator[Qu
     calling = {each.message for each in session.blocks if each.kind == "call"}
     for reply in (each for each in session.blocks if each.kind == "assistant" and each.message not in calling):
         sentences = [each for line in reply.text.splitlines() for each in line.split(". ") if 50 <= len(each) <= 300]
-        if sentences:
-            words = chance.choice(sentences).split(" ")
-            cut = len(words) // 2
-            asked = f"What did the agent conclude: `{' '.join(words[:cut])} …`?"
-            if _is_clear(session, " ".join(words[:cut])):
-                yield from _make(session, "decision", asked, reply, " ".join(words[cut:])[:LONGEST])
+        yield from _ask_for_half(session, "What did the agent conclude", reply, sentences, chance)
 
 
 def ask_for_instructions(session: Recorded, chance: random.Random) -> Iterator[Question]:
     """The second half of a sentence that the user typed, given its first half."""
     for prompt in (each for each in session.blocks if each.kind == "user" and not each.text.startswith(("<", "["))):
         lines = [line for line in prompt.text.splitlines() if 40 <= len(line) <= 300]
-        if lines and len(prompt.text) <= 4_000:
-            words = chance.choice(lines).split(" ")
-            cut = len(words) // 2
-            asked = f"What did the user ask for: `{' '.join(words[:cut])} …`?"
-            if _is_clear(session, " ".join(words[:cut])):
-                yield from _make(session, "decision", asked, prompt, " ".join(words[cut:])[:LONGEST])
+        if len(prompt.text) <= 4_000:
+            yield from _ask_for_half(session, "What did the user ask for", prompt, lines, chance)
+
+
+def _ask_for_half(
+    session: Recorded, asked: str, block: Block, sentences: Sequence[str], chance: random.Random
+) -> Iterator[Question]:
+    if sentences:
+        beginning, rest = _halve(chance.choice(sentences))
+        if _is_clear(session, beginning):
+            yield from _make(session, "decision", f"{asked}: `{beginning} …`?", block, rest[:LONGEST])
+
+
+def _halve(line: str) -> tuple[str, str]:
+    """Two halves of a line, by its words."""
+    words = line.split(" ")
+    return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
 
 
 Generator = Callable[[Recorded, random.Random], Iterator[Question]]
@@ -318,15 +321,6 @@ def _make(session: Recorded, of: str, asked: str, block: Block, gold: str) -> It
     if any(gold in each.text for each in others if each is not block and each.call != (block.call or None)):
         return
     start = len(block.text[:at].encode())
-    yield Question(
-        session=session.name,
-        of=of,
-        generator="",
-        question=asked,
-        turn=when,
-        message=block.message,
-        block=block.index,
-        start=start,
-        end=start + len(gold.encode()),
-        gold=gold,
-    )
+    span = {"start": start, "end": start + len(gold.encode()), "gold": gold}
+    place = {"message": block.message, "block": block.index}
+    yield Question(session=session.name, of=of, generator="", question=asked, turn=when, **place, **span)

@@ -12,8 +12,7 @@ from typing import Any
 import attrs
 
 from benchmarks.agent_memory.generate import Question
-from benchmarks.answers import Archive, indexed_sessions, plain
-from mnemosyne.adapters.postgres.directory import PostgresDirectory
+from benchmarks.answers import indexed_sessions, plain
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall.object_search import Filter
@@ -96,13 +95,11 @@ def look(recorded: RecordedSession, questions: Sequence[Question]) -> dict[str, 
 async def ask(recorded: Mapping[str, Any], questions: Sequence[Question], embedder: Embedder | None) -> dict[str, bool]:
     """Whether one question to Mnemosyne quotes the answer from its block, by question."""
     found: dict[str, bool] = {}
-    async with indexed_sessions([recorded], embedder) as indexed:
-        directory = PostgresDirectory(indexed.database, indexed.events)
-        archive = Archive(indexed.events, indexed.contents, indexed.journal, directory)
+    async with indexed_sessions([recorded], embedder) as (archive, index):
         for each in questions:
             known = Filter(turns=(1, each.turn))
             stream = stream_of("local", each.session)
-            answer = await asking.ask(archive, indexed.index, stream, each.question, known, ANSWER_TOKENS)
+            answer = await asking.ask(archive, index, stream, each.question, known, ANSWER_TOKENS)
             quotes = [cited.quote.text for cited in answer.cited if _is_from(cited.object.places, each)]
             found[each.id] = any(plain(each.gold) in plain(quote) for quote in quotes)
     return found

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
-from benchmarks.judge.material import Material, Question, Session
+from benchmarks.judge.material import Material, Objects, Question
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne_lab.evaluation.trace import Item
 
@@ -44,19 +44,19 @@ def as_recorded(item: Item, level: Fidelity) -> str | None:
 
 def judge(material: Material, render: Render = as_recorded) -> Iterator[Verdict]:
     """Put each question to the short forms of its object. An object without a rendition is asked by its line alone."""
-    for name, session in material.sessions.items():
+    for name, objects in material.sessions.items():
         asked = [each for each in material.questions if each.session == name]
         for level in RENDITIONS:
-            shown = {item.id: text for item, _ in session.objects if (text := render(item, level))}
-            yield from (_answered(each, level, session, shown) for each in asked if each.item.id in shown)
+            shown = {item.id: text for item, _ in objects if (text := render(item, level))}
+            yield from (_answered(each, level, objects, shown) for each in asked if each.item.id in shown)
         for level in LINES:
-            lines = {item.id: render(item, level) or "" for item, _ in session.objects}
-            yield from _named(asked, level, session, lines)
+            lines = {item.id: render(item, level) or "" for item, _ in objects}
+            yield from _named(asked, level, objects, lines)
 
 
-def _answered(question: Question, level: Fidelity, session: Session, shown: Mapping[str, str]) -> Verdict:
+def _answered(question: Question, level: Fidelity, objects: Objects, shown: Mapping[str, str]) -> Verdict:
     text = shown[question.item.id]
-    strangers = [shown[each] for each in _strangers(question, session) if each in shown][:STRANGERS]
+    strangers = [shown[each] for each in _strangers(question, objects) if each in shown][:STRANGERS]
     return Verdict(
         question=question,
         level=level,
@@ -68,13 +68,13 @@ def _answered(question: Question, level: Fidelity, session: Session, shown: Mapp
     )
 
 
-def _strangers(question: Question, session: Session) -> list[str]:
+def _strangers(question: Question, objects: Objects) -> list[str]:
     """Objects of the same kind that come from elsewhere: of another file, command or exchange."""
-    numbers = {item.id: number for number, (item, _) in enumerate(session.objects)}
+    numbers = {item.id: number for number, (item, _) in enumerate(objects)}
     there = numbers[question.item.id]
     found = [
         item.id
-        for item, sources in session.objects
+        for item, sources in objects
         if item.kind is question.item.kind and item.id != question.item.id and not _shares(question, sources)
     ]
     return sorted(found, key=lambda each: (abs(numbers[each] - there), each))
@@ -84,7 +84,7 @@ def _shares(question: Question, sources: Sequence[object]) -> bool:
     return any(getattr(source, "key", None) == question.source.key for source in sources)
 
 
-def _named(asked: Sequence[Question], level: Fidelity, session: Session, lines: Mapping[str, str]) -> Iterator[Verdict]:
+def _named(asked: Sequence[Question], level: Fidelity, objects: Objects, lines: Mapping[str, str]) -> Iterator[Verdict]:
     """Rank all lines of the session by how many words they share with a question; the right one must be first, before
     any that names something else. Of equal ones the one with fewer other words is the better name.
     """
@@ -92,7 +92,7 @@ def _named(asked: Sequence[Question], level: Fidelity, session: Session, lines: 
     for question in asked:
         wanted = _words(question.pair.about)
         ranks = {each: (_shared(wanted, own), -len(own - wanted)) for each, own in words.items()}
-        same = {item.id for item, sources in session.objects if _shares(question, sources)} | {question.item.id}
+        same = {item.id for item, sources in objects if _shares(question, sources)} | {question.item.id}
         right = max(ranks[each] for each in same)
         yield Verdict(
             question=question,

@@ -13,20 +13,15 @@ from typing import Any
 
 import attrs
 
-from benchmarks.judge import code_rules, prose_rules, record_rules, run_rules, search_rules
 from benchmarks.judge.answers import Pair
+from benchmarks.judge.rules import RULES
 from benchmarks.judge.sources import Source, sources_of
+from benchmarks.recordings import list_raw
 from mnemosyne_lab.evaluation.reading import recording, trace_of
 from mnemosyne_lab.evaluation.trace import Item, Trace
 
 CHECKED = Path(__file__).parents[1] / "data" / "short_forms.json"
 TUNING, HELD_OUT = "tuning", "held-out"
-SPLITS = (TUNING, HELD_OUT)
-
-_NAME_STANDS = 200
-"""A session's name is within this many first characters of its line."""
-
-_RULES = (code_rules.pairs, run_rules.pairs, search_rules.pairs, prose_rules.pairs, record_rules.pairs)
 
 
 @attrs.frozen(eq=False)
@@ -40,19 +35,15 @@ class Question:
     pair: Pair
 
 
-@attrs.frozen(eq=False)
-class Session:
-    """A recorded session's objects with their sources."""
-
-    name: str
-    objects: Sequence[tuple[Item, Sequence[Source]]] = attrs.field(repr=False)
+Objects = Sequence[tuple[Item, Sequence[Source]]]
+"""The objects of a recorded session with their sources."""
 
 
 @attrs.frozen(eq=False)
 class Material:
     """Everything that is asked. ``missing`` counts checked pairs that the rules no longer make of any object."""
 
-    sessions: Mapping[str, Session] = attrs.field(repr=False)
+    sessions: Mapping[str, Objects] = attrs.field(repr=False)
     questions: Sequence[Question]
     missing: int
 
@@ -60,27 +51,16 @@ class Material:
 def made(source: Source) -> Iterator[Pair]:
     """The pairs about one source; nothing is asked twice."""
     seen: set[str] = set()
-    for rule in _RULES:
+    for rule in RULES:
         for pair in rule(source):
             if pair.question not in seen:
                 seen.add(pair.question)
                 yield pair
 
 
-def session_of(trace: Trace) -> Session:
-    """A session as the judge sees it. Derived objects take no room and are not asked about."""
-    there = [item for item in trace.items if item.places]
-    return Session(trace.name, [(item, sources_of(trace.messages, item.places)) for item in there])
-
-
-def recorded(folder: Path, names: Collection[str]) -> Iterator[Session]:
-    """The sessions of these names in a folder of recordings."""
-    for path in sorted(folder.glob("*.jsonl")):
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if any(f'"{name}"' in line[:_NAME_STANDS] for name in names):
-                    raw: dict[str, Any] = json.loads(line)
-                    yield session_of(trace_of(recording(f"{path.name}, line {number}", raw)))
+def list_objects(trace: Trace) -> Objects:
+    """The objects of a session, as the judge sees it. Derived objects take no room and are not asked about."""
+    return [(item, sources_of(trace.messages, item.places)) for item in trace.items if item.places]
 
 
 def listed() -> Mapping[str, Any]:
@@ -90,27 +70,26 @@ def listed() -> Mapping[str, Any]:
 
 
 @cache
-def material(folder: Path, quick: bool = False) -> Material:
+def material(quick: bool = False) -> Material:
     """The checked pairs with their objects; of one session in each split where it is to be ``quick``."""
     splits: Mapping[str, Sequence[str]] = listed()["splits"]
-    names = {name: split for split in SPLITS for name in splits[split][: 1 if quick else None]}
+    names = {name: split for split in (TUNING, HELD_OUT) for name in splits[split][: 1 if quick else None]}
     wanted = {tuple(row) for row in listed()["pairs"] if row[0] in names}
-    sessions = {session.name: session for session in recorded(folder, names)}
-    questions = [each for session in sessions.values() for each in _asked(session, names[session.name], wanted)]
+    sessions = {
+        each["name"]: list_objects(trace_of(recording(each["name"], each))) for each in list_raw("*.jsonl", names=names)
+    }
+    questions = [each for name, objects in sessions.items() for each in _ask(name, objects, names[name], wanted)]
     return Material(sessions, questions, len(wanted) - len(questions))
 
 
-def _asked(session: Session, split: str, wanted: Collection[tuple[Any, ...]]) -> Iterator[Question]:
+def _ask(session: str, objects: Objects, split: str, wanted: Collection[tuple[Any, ...]]) -> Iterator[Question]:
     places = {row[:3] for row in wanted}
-    for item, sources in session.objects:
-        place = (session.name, item.places[0].message, item.places[0].block)
+    for item, sources in objects:
+        place = (session, item.places[0].message, item.places[0].block)
         seen: set[str] = set()
         for source in sources if place in places else ():
             for pair in made(source):
-                if (
-                    (*place, pair.rule, pair.digest) in wanted
-                    and pair.digest not in seen
-                    and pair.answered_by(item.text)
-                ):
+                is_wanted = (*place, pair.rule, pair.digest) in wanted and pair.digest not in seen
+                if is_wanted and pair.answered_by(item.text):
                     seen.add(pair.digest)
-                    yield Question(split, session.name, item, source, pair)
+                    yield Question(split, session, item, source, pair)

@@ -1,7 +1,7 @@
 """The sources of an object in the recording: calls with their results, and texts."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -31,18 +31,20 @@ class Source:
     @property
     def path(self) -> str:
         """The file that a call names; empty if it names none."""
-        return next((value for name in _FILE if isinstance(value := self.given.get(name), str)), "")
+        return self._find(*_FILE)
 
     @property
     def command(self) -> str:
         """The command of a shell; empty for any other tool."""
-        value = self.given.get("command")
-        return value if isinstance(value, str) else ""
+        return self._find("command")
 
     @property
     def pattern(self) -> str:
-        value = self.given.get("pattern")
-        return value if isinstance(value, str) else ""
+        return self._find("pattern")
+
+    def _find(self, *names: str) -> str:
+        """The first of these arguments that is a text; empty without one."""
+        return next((value for name in names if isinstance(value := self.given.get(name), str)), "")
 
     @property
     def lines(self) -> Sequence[str]:
@@ -80,12 +82,8 @@ class Source:
     def _asked(self) -> str:
         if self.pattern:
             return f"{self.pattern} in {self.path}" if self.path else self.pattern
-        asked = (value for name in (*_FILE, *_ASKED) if isinstance(value := self.given.get(name), str))
-        return next(asked, "") or " ".join(_scalars(self.given))
-
-
-def _scalars(given: Mapping[str, Any]) -> Iterator[str]:
-    return (f"{name} {value}" for name, value in given.items() if isinstance(value, str | int | float))
+        scalars = (f"{name} {value}" for name, value in self.given.items() if isinstance(value, str | int | float))
+        return self._find(*_FILE, *_ASKED) or " ".join(scalars)
 
 
 def sources_of(messages: Sequence[Mapping[str, Any]], places: Sequence[BlockPlace]) -> list[Source]:

@@ -9,20 +9,19 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
 
-from benchmarks.harness import Group, Part, Row, Server, single
+from benchmarks.harness import Group, Row, Server, single
 from benchmarks.likelihood import announcements
 from benchmarks.likelihood.contexts import ANSWERED, CUT, EVICTED, FULL, GRADED, MASKED, NATIVE, RECALLED, STUB, SUMMARY
-from benchmarks.likelihood.judging import judge, list_recordings, read_announcements, read_cases
+from benchmarks.likelihood.judging import judge, read_announcements, read_cases
 from benchmarks.likelihood.model import ArrayEngine, Engine, Tokenizer, Weights, open_model
 from benchmarks.likelihood.statistics import (
     Result,
-    Statistic,
     area_under_curve,
-    estimate,
+    estimate_row,
     mean_added,
-    median_added,
+    mean_of,
     of_needed,
     ratio,
 )
@@ -83,56 +82,48 @@ def _actions(_: Sequence[Server], quick: bool) -> list[Row]:
     path = find_model()
     if path is not None and not quick:
         weights, tokenizer = load(path)
-        judge(list_recordings(), _engine(weights), tokenizer, SCORES, partial(print, file=sys.stderr), ACTIONS)
-    results = [_result(case) for case in read_cases(SCORES).values()]
+        judge(_engine(weights), tokenizer, SCORES, partial(print, file=sys.stderr), ACTIONS)
+    results = [
+        Result(case["session"], case["needed"], case["losses"], case["needed_losses"], case["context_tokens"])
+        for case in read_cases(SCORES).values()
+    ]
     return [*_rows(results), *_targets(results)]
-
-
-def _result(case: Mapping[str, Any]) -> Result:
-    return Result(case["session"], case["needed"], case["losses"], case["needed_losses"], case["context_tokens"])
 
 
 def _rows(results: Sequence[Result]) -> Iterator[Row]:
     for way, label in LABELS.items():
         among = [each for each in results if way in each.losses]
-        needing = [each for each in among if each.needed]
-        others = [each for each in among if not each.needed]
-        yield from _row("added where needed, mean", label, needing, mean_added(way, FULL))
-        yield from _row("added where needed, median", label, needing, median_added(way, FULL))
-        yield from _row("added to the needed tokens, mean", label, of_needed(needing), mean_added(way, FULL))
-        yield from _row("added where not needed, mean", label, others, mean_added(way, FULL))
-        yield from _row("added where not needed, median", label, others, median_added(way, FULL))
-        yield from _row("area under the curve", label, among, area_under_curve(way, FULL), unit="")
+        needing, others = _split(among)
+        mean, middle = mean_added(way, FULL), mean_added(way, FULL, median)
+        for name, of, figure, unit in (
+            ("added where needed, mean", needing, mean, "nats"),
+            ("added where needed, median", needing, middle, "nats"),
+            ("added to the needed tokens, mean", of_needed(needing), mean, "nats"),
+            ("added where not needed, mean", others, mean, "nats"),
+            ("added where not needed, median", others, middle, "nats"),
+            ("area under the curve", among, area_under_curve(way, FULL), ""),
+        ):
+            yield from estimate_row((name, label, unit), of, figure)
         if among:
             context = sum(each.context_tokens[way] for each in among) / sum(each.context_tokens[FULL] for each in among)
             yield single("context ÷ full context", label, "", context)
 
 
+def _split(results: Sequence[Result]) -> tuple[list[Result], list[Result]]:
+    """The results that need their object, and the others."""
+    return [each for each in results if each.needed], [each for each in results if not each.needed]
+
+
 def _targets(results: Sequence[Result]) -> Iterator[Row]:
-    needing = [each for each in results if each.needed]
-    others = [each for each in results if not each.needed]
-    yield from _row("graded ÷ thrifty", "needed", needing, ratio(GRADED, EVICTED, FULL), HALF, "")
-    yield from _row("graded ÷ thrifty", "needed tokens", of_needed(needing), ratio(GRADED, EVICTED, FULL), HALF, "")
-    yield from _row("graded", "not needed", others, mean_added(GRADED, FULL), UNNEEDED)
+    needing, others = _split(results)
+    graded = ratio(GRADED, EVICTED, FULL)
+    yield from estimate_row(("graded ÷ thrifty", "needed", ""), needing, graded, goal=HALF)
+    yield from estimate_row(("graded ÷ thrifty", "needed tokens", ""), of_needed(needing), graded, goal=HALF)
+    yield from estimate_row(("graded", "not needed", "nats"), others, mean_added(GRADED, FULL), goal=UNNEEDED)
     for variant, among in (("needed", needing), ("needed tokens", of_needed(needing))):
-        yield from _row("one answer ÷ thrifty", variant, among, ratio(ANSWERED, EVICTED, FULL), LOST, "")
-        there = [each for each in among if RECALLED in each.losses]
-        yield from _row("stub and answer ÷ thrifty", variant, there, ratio(RECALLED, EVICTED, FULL), LOST, "")
-
-
-def _row(
-    name: str,
-    variant: str,
-    results: Sequence[Result],
-    statistic: Statistic,
-    goal: float | None = None,
-    unit: str = "nats",
-) -> Iterator[Row]:
-    """The row of a figure, its interval in the unit's column."""
-    found = estimate(results, statistic)
-    if found is not None:
-        interval = f"{unit} ({found.low:.3f} to {found.high:.3f})".strip()
-        yield Row(name, variant, interval, found.value, None, None, len(results), goal)
+        for name, way in (("one answer ÷ thrifty", ANSWERED), ("stub and answer ÷ thrifty", RECALLED)):
+            there = [each for each in among if way in each.losses]
+            yield from estimate_row((name, variant, ""), there, ratio(way, EVICTED, FULL), goal=LOST)
 
 
 def _announcements(_: Sequence[Server], quick: bool) -> list[Row]:
@@ -140,16 +131,13 @@ def _announcements(_: Sequence[Server], quick: bool) -> list[Row]:
     results = [Result(session, 0, each["odds"]) for session, scored in read_announcements(SCORES) for each in scored]
     rows: list[Row] = []
     for rendering in announcements.RENDERINGS if results else ():
-        rows += _row("log-odds of a call", rendering, results, _mean_of(rendering))
+        rows += estimate_row(("log-odds of a call", rendering, "nats"), results, mean_of(rendering))
         share = sum(each.losses[rendering] > 0 for each in results) / len(results)
         rows.append(single("a call is likelier than the end", rendering, "%", 100 * share))
         if rendering != announcements.WHOLE:
-            rows += _row("change of the log-odds", rendering, results, mean_added(rendering, announcements.WHOLE))
+            change = mean_added(rendering, announcements.WHOLE)
+            rows += estimate_row(("change of the log-odds", rendering, "nats"), results, change)
     return rows
 
 
-def _mean_of(way: str) -> Statistic:
-    return lambda results: sum(each.losses[way] for each in results) / len(results)
-
-
-GROUP = Group("likelihood", (), (Part("actions", _actions), Part("announcements", _announcements)), by_default=False)
+GROUP = Group("likelihood", (), {"actions": _actions, "announcements": _announcements}, by_default=False)

@@ -25,8 +25,6 @@ OLD, RECENT = 4, 2
 LEAST = 3
 """The least number of old rounds with an announcement."""
 
-OF_A_SESSION = 1
-
 WHOLE, NOW, SILENT, STUBBED = "before", "now", "no announcements", "stubs"
 """The history before a rewrite; as it is rendered now; without the announcements of what left; with stubs of calls and
 results.
@@ -53,12 +51,8 @@ class Chain:
             message if number > self.old or message["role"] == "user" else _without_text(message)
             for number, message in enumerate(self.messages)
         ]
-        for messages, renderings in (
-            (self.messages, {}),
-            (self.messages, self.evicted),
-            (silent, self.evicted),
-            (self.messages, self.stubbed),
-        ):
+        whole = self.messages
+        for messages, renderings in ((whole, {}), (whole, self.evicted), (silent, self.evicted), (whole, self.stubbed)):
             shown = assemble(messages, renderings)
             yield "".join(map(render_message, shown)) + OPEN + self.announcement
 
@@ -70,8 +64,7 @@ def _without_text(message: Message) -> Message:
 
 
 def score_announcements(trace: Trace, engine: Engine, tokenizer: Tokenizer) -> list[Mapping[str, Any]]:
-    """The logarithms of the odds of a call after a recorded announcement, by rendering."""
-    found: list[Mapping[str, Any]] = []
+    """The logarithms of the odds of a call after the session's first announcement that fits, by rendering."""
     for message, chain in list_chains(trace):
         texts = [tokenizer.encode(text) for text in chain.texts()]
         if max(map(len, texts)) > MOST:
@@ -81,10 +74,8 @@ def score_announcements(trace: Trace, engine: Engine, tokenizer: Tokenizer) -> l
             asked = [Scored([*text, *tokenizer.encode(end)], len(text)) for end in (CALL, END)]
             call, stop = (float(each.sum()) for each in score(engine, asked))
             odds[rendering] = round(stop - call, 4)
-        found.append({"message": message, "odds": odds})
-        if len(found) == OF_A_SESSION:
-            break
-    return found
+        return [{"message": message, "odds": odds}]
+    return []
 
 
 def list_chains(trace: Trace) -> Iterator[tuple[int, Chain]]:

@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from benchmarks.likelihood.model import Tokenizer
+from benchmarks.recordings import result_text
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.faults import Spent
@@ -37,6 +38,9 @@ Message = dict[str, Any]
 FULL, EVICTED, GRADED, STUB, ANSWERED = "full", "thrifty", "graded", "stub", "answer"
 RECALLED = "stub answer"
 MASKED, NATIVE, CUT, SUMMARY = "masking", "clearing", "cutting", "summary"
+GROUPS = ((FULL, GRADED, STUB, RECALLED, MASKED, NATIVE), (EVICTED, ANSWERED), (SUMMARY,))
+"""The ways whose contexts begin alike."""
+
 WAYS = (FULL, EVICTED, GRADED, STUB, ANSWERED, RECALLED, MASKED, NATIVE, CUT, SUMMARY)
 
 MASK = "Old environment output: ({} lines omitted)"
@@ -99,11 +103,6 @@ def render_block(block: Mapping[str, Any]) -> str:
     if is_result(block):
         return f"<tool_response>\n{result_text(block)}\n</tool_response>"
     return str(block.get("text", "")) if block.get("type") == "text" else ""
-
-
-def result_text(block: Mapping[str, Any]) -> str:
-    parts = content_blocks(block.get("content") or "")
-    return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
 
 
 def _plain(value: object) -> str:
@@ -330,14 +329,9 @@ def _texts(message: Mapping[str, Any]) -> list[str]:
 def _only(message: Mapping[str, Any], index: int) -> Message:
     """A message with only one of its blocks; arguments are cut, the result is whole."""
     block = content_blocks(message["content"])[index]
-    return {
-        "role": message["role"],
-        "content": [
-            shorten_block(block, ARGUMENT, RESULT, WORDS)
-            if is_call(block)
-            else {**block, "content": result_text(block)}
-        ],
-    }
+    whole = {**block, "content": result_text(block)}
+    shown = shorten_block(block, ARGUMENT, RESULT, WORDS) if is_call(block) else whole
+    return {"role": message["role"], "content": [shown]}
 
 
 def _ours(messages: Sequence[Message], first: int, item: Item, fidelity: Fidelity) -> list[Message]:
@@ -350,34 +344,20 @@ def _clear(messages: Sequence[Message], old: int, kept: int, instead: Callable[[
     """The messages with the result in message number ``old``, and all but the last results, replaced."""
     results = [block for message in messages[old + 1 :] for block in message["content"] if is_result(block)]
     cleared = {id(block) for block in (*messages[old]["content"], *results[:-kept])}
-    shown = [
-        {
-            **message,
-            "content": [
-                {**block, "content": instead(block["content"])} if id(block) in cleared else block
-                for block in message["content"]
-            ],
-        }
-        for message in messages
-    ]
-    return assemble(shown, {})
+
+    def show(block: Message) -> Message:
+        return {**block, "content": instead(block["content"])} if id(block) in cleared else block
+
+    return assemble([{**each, "content": [*map(show, each["content"])]} for each in messages], {})
 
 
 def _ask(item: Item, question: str) -> list[Message]:
     """The round of a memory question about the object."""
-    tokens_of = _count_tokens
     source = Source(id=item.id, text=item.text, spans=((0, len(item.text)),))
-    quotes = quote_sources(question, [source], ANSWER_TOKENS, tokens_of, fill=True)
+    quotes = quote_sources(question, [source], ANSWER_TOKENS, _count_tokens, fill=True)
     spent = sum(tokens for _, tokens in quotes)
-    named = created(
-        item.id,
-        kind=item.kind,
-        role=item.role,
-        source_key=item.source_key,
-        tags=item.tags,
-        last_turn=item.last_turn,
-    )
-    memory = remembered(named)
+    same = {name: getattr(item, name) for name in ("kind", "role", "source_key", "tags", "last_turn")}
+    memory = remembered(created(item.id, **same))
     text = answer_text([each for each, _ in quotes], memory, "", spent, Spent().after(spent))
     call = {"type": "tool_use", "id": "ask", "name": QUERY, "input": {"question": question, "scope": f"#{item.id}"}}
     return [

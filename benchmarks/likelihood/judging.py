@@ -7,42 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.likelihood.announcements import score_announcements
-from benchmarks.likelihood.contexts import (
-    ANSWERED,
-    CUT,
-    EVICTED,
-    FULL,
-    GRADED,
-    MASKED,
-    NATIVE,
-    RECALLED,
-    STUB,
-    SUMMARY,
-    WAYS,
-    Case,
-    cases_of,
-)
+from benchmarks.likelihood.contexts import CUT, FULL, GROUPS, WAYS, Case, cases_of
 from benchmarks.likelihood.model import Engine, Floats, Scored, Tokenizer, score
 from benchmarks.likelihood.statistics import least_predictable
-from mnemosyne_lab.evaluation.reading import RecordedSession, read, trace_of
-from tests.domain.recorded import DATA
-
-SESSIONS = DATA / "sessions"
+from benchmarks.recordings import ALL, list_sessions
+from mnemosyne_lab.evaluation.reading import RecordedSession, trace_of
 
 KEPT_TOKENS = 0.3
 """The share of an object's tokens that token-level cutting keeps: as much as an L1."""
 
 
-SHARING = ((FULL, GRADED, STUB, RECALLED, MASKED, NATIVE), (EVICTED, ANSWERED), (SUMMARY,))
-"""The ways whose contexts begin alike."""
-
-
 def list_recordings() -> list[RecordedSession]:
     """The recorded sessions in the order of their names' hashes, so that any first part is a sample."""
-    found = [
-        each for each in read(sorted(SESSIONS.glob("**/*.jsonl")), lambda _: iter(())) if not isinstance(each, str)
-    ]
-    return sorted(found, key=lambda each: sha256(each.name.encode()).hexdigest())
+    return sorted(list_sessions(ALL), key=lambda each: sha256(each.name.encode()).hexdigest())
 
 
 def score_case(case: Case, engine: Engine, tokenizer: Tokenizer, ways: Sequence[str] = WAYS) -> dict[str, Any]:
@@ -54,7 +31,7 @@ def score_case(case: Case, engine: Engine, tokenizer: Tokenizer, ways: Sequence[
     if CUT in ways or FULL in ways:
         contexts[FULL] = [token for piece in pieces for token in piece]
     by_way: dict[str, Floats] = {}
-    for group in SHARING:
+    for group in GROUPS:
         there = [way for way in group if way in contexts]
         firsts = {way: len(contexts[way]) for way in there} | ({FULL: len(pieces[0])} if CUT in ways else {})
         asked = [Scored([*contexts[way], *action], firsts[way]) for way in there]
@@ -79,22 +56,14 @@ def score_case(case: Case, engine: Engine, tokenizer: Tokenizer, ways: Sequence[
     }
 
 
-def judge(
-    recordings: Sequence[RecordedSession],
-    engine: Engine,
-    tokenizer: Tokenizer,
-    checkpoint: Path,
-    say: Callable[[str], None],
-    most: int,
-) -> None:
+def judge(engine: Engine, tokenizer: Tokenizer, checkpoint: Path, say: Callable[[str], None], most: int) -> None:
     """Score sessions until there are ``most`` cases. What the file has is not scored again: an action in some ways is
     scored in the others.
     """
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
     scored = read_cases(checkpoint)
     announced = {session for session, _ in read_announcements(checkpoint)}
     count = 0
-    for recorded in recordings:
+    for recorded in list_recordings():
         if count >= most:
             break
         trace = trace_of(recorded)

@@ -54,11 +54,7 @@ def open_model(path: Path) -> tuple[Weights, Tokenizer]:
         if name.endswith(("attn_q.weight", "attn_k.weight")):
             tensors[name] = _halves(tensors[name])
     words = {name: reader.fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "merges", "token_type")}
-    weights = Weights(
-        tensors,
-        base=value["llama.rope.freq_base"],
-        epsilon=value["llama.attention.layer_norm_rms_epsilon"],
-    )
+    weights = Weights(tensors, value["llama.rope.freq_base"], value["llama.attention.layer_norm_rms_epsilon"])
     return weights, _Bpe(words["tokens"], words["merges"], words["token_type"])
 
 
@@ -84,12 +80,10 @@ class _Bpe:
         self._inner.add_special_tokens([AddedToken(each, normalized=False) for each in special])
 
     def encode(self, text: str) -> list[int]:
-        tokens: list[int] = self._inner.encode(text, add_special_tokens=False).ids
-        return tokens
+        return list(self._inner.encode(text, add_special_tokens=False).ids)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        text: str = self._inner.decode(list(tokens), skip_special_tokens=False)
-        return text
+        return str(self._inner.decode(list(tokens), skip_special_tokens=False))
 
 
 class Engine(Protocol):

@@ -3,10 +3,12 @@
 import random
 import statistics
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import attrs
+
+from benchmarks.harness import Row
 
 ROUNDS, SEED = 1_000, 20_261_127
 
@@ -67,14 +69,34 @@ def estimate(
     return Estimate(value, values[int(0.025 * len(values))], values[int(0.975 * (len(values) - 1))])
 
 
-def mean_added(way: str, base: str) -> Statistic:
-    """The mean cost of a way in nats a token."""
-    return lambda results: statistics.fmean(each.added(way, base) for each in results) if results else None
+def estimate_row(
+    labels: tuple[str, str, str],
+    results: Sequence[T],
+    statistic: Callable[[Sequence[T]], float | None],
+    *,
+    n: int | None = None,
+    digits: str = ".3f",
+    goal: float | None = None,
+) -> list[Row]:
+    """The row of a figure by its name, variant and unit, with its interval beside the unit; none without a value. ``n``
+    is the number of results unless given.
+    """
+    name, variant, unit = labels
+    found = estimate(results, statistic) if results else None
+    if found is None:
+        return []
+    interval = f"{unit} ({found.low:{digits}} to {found.high:{digits}})".strip()
+    return [Row(name, variant, interval, found.value, None, None, len(results) if n is None else n, goal)]
 
 
-def median_added(way: str, base: str) -> Statistic:
-    """The median cost of a way in nats a token."""
-    return lambda results: statistics.median(each.added(way, base) for each in results) if results else None
+def mean_added(way: str, base: str, mean: Callable[[Iterable[float]], float] = statistics.fmean) -> Statistic:
+    """The mean (or median) cost of a way in nats a token."""
+    return lambda results: mean(each.added(way, base) for each in results) if results else None
+
+
+def mean_of(way: str) -> Statistic:
+    """The mean of a way's scores."""
+    return lambda results: statistics.fmean(each.losses[way] for each in results)
 
 
 def of_needed(results: Sequence[Result]) -> list[Result]:
@@ -100,13 +122,10 @@ def area_under_curve(way: str, base: str) -> Statistic:
         others = sorted(each.added(way, base) for each in results if not each.needed)
         if not needing or not others:
             return None
-        return sum(_share_below(others, each) for each in needing) / len(needing)
+        below = sum(bisect_left(others, each) + bisect_right(others, each) for each in needing) / 2
+        return below / len(others) / len(needing)
 
     return area
-
-
-def _share_below(ordered: Sequence[float], value: float) -> float:
-    return (bisect_left(ordered, value) + bisect_right(ordered, value)) / 2 / len(ordered)
 
 
 def least_predictable(losses: Sequence[float], share: float) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import short_forms
 from benchmarks.judge.answers import Answer, Pair, either, exactly, in_words
 from benchmarks.judge.judging import judge
-from benchmarks.judge.material import CHECKED, HELD_OUT, TUNING, Material, Question, listed, made, session_of
+from benchmarks.judge.material import CHECKED, HELD_OUT, TUNING, Material, Question, list_objects, listed, made
 from benchmarks.judge.material import material as recorded_material
 from benchmarks.judge.sources import Source
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -103,21 +103,21 @@ def material() -> Material:
         messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
     messages.append({"role": "assistant", "content": "Done."})
     raw = {"name": "made-up", "messages": messages, "turns": [{"msg": n} for n in (1, 3, 5)]}
-    session = session_of(trace_of(recording("here", raw)))
+    objects = list_objects(trace_of(recording("here", raw)))
     questions = [
-        Question(TUNING, session.name, item, source, asked(source)["defined-at"])
-        for item, sources in session.objects
+        Question(TUNING, "made-up", item, source, asked(source)["defined-at"])
+        for item, sources in objects
         for source in sources
         if source.path
     ]
-    return Material({session.name: session}, questions, 0)
+    return Material({"made-up": objects}, questions, 0)
 
 
 def test_full_text_answers_everything_and_another_object_nothing() -> None:
     """The judge finds all answers in L0, none in an empty text, and none in another object."""
     there = material()
     assert len(there.questions) == 2
-    for verdict in judge(there, short_forms.whole):
+    for verdict in judge(there, lambda item, level: item.text if level in item.texts else None):
         assert verdict.answered
         assert verdict.by_chance == 0
     renditions = [each for each in judge(there, lambda *_: "nothing") if each.level is Fidelity.DETAILED]
@@ -153,10 +153,10 @@ def test_list_of_checked_pairs_has_no_recorded_text() -> None:
 def test_rules_still_make_the_checked_pairs_of_recorded_sessions() -> None:
     """None is missing in a sample of the recordings, and today's short forms get a score at each level."""
     folder("sessions")
-    there = recorded_material(short_forms.SESSIONS, quick=True)
+    there = recorded_material(quick=True)
     assert there.missing == 0
-    levels = {score.level for score in short_forms.scores(quick=True)}
-    assert levels == {Fidelity.DETAILED, Fidelity.STUB, Fidelity.EVICTED}
+    levels = {row.name.partition(" ")[0] for row in short_forms.scores(quick=True)}
+    assert levels == {each.label for each in (Fidelity.DETAILED, Fidelity.STUB, Fidelity.EVICTED)}
 
 
 def test_answer_needs_a_share_of_its_words() -> None:

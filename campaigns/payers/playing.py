@@ -101,10 +101,10 @@ class Held:
     turns: int
 
 
-async def hold(payer: Payer, session: Json, *, turns: int | None = None, window: int | None = None) -> Held:
+async def hold(payer: Payer, session: Json, *, window: int | None = None) -> Held:
     """Play a session twice, once observed and once managed, and compare the bills with `evaluate`."""
-    watched = await play(payer, session, Mode.OBSERVE, turns=turns, window=window)
-    managed = await play(payer, session, Mode.MANAGE, turns=turns, window=window)
+    watched = await play(payer, session, Mode.OBSERVE, window=window)
+    managed = await play(payer, session, Mode.MANAGE, window=window)
     recorded = recording(payer.judged.name, watched.session)
     model = own_model(recorded.model)
     sized = Sized(trace_of(recorded), Settings(tariff=payer.judged, model=model, memory_tools=True))
@@ -126,8 +126,8 @@ async def hold(payer: Payer, session: Json, *, turns: int | None = None, window:
     )
 
 
-async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, window: int | None = None) -> Played:
-    """Play the first ``turns`` of a session, live."""
+async def play(payer: Payer, session: Json, mode: Mode, *, window: int | None = None) -> Played:
+    """Play a session, live."""
     async with in_memory("played", window=window, mode=mode, tariff=payer.named, local=payer.local) as scene:
         agent = scene.agent(
             model=payer.model or session["model"],
@@ -137,7 +137,7 @@ async def play(payer: Payer, session: Json, mode: Mode, *, turns: int | None, wi
             prompt=PROMPT,
         )
         same_line = payer.judged.tariff.caching is Caching.PREFIX and mode is Mode.OBSERVE
-        told = [await _turn(scene, agent, *each, same_line=same_line) for each in _turns_of(session)[:turns]]
+        told = [await _turn(scene, agent, *each, same_line=same_line) for each in _turns_of(session)]
         exchanges = [
             read_reply(each.status or 0, _headers(each), bytes(each.payload)) for each in scene.standin.messages
         ]

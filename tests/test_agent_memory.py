@@ -1,10 +1,11 @@
 """The questions of the memory benchmark have the answers that they claim."""
 
-from random import Random
-from typing import Any
+import pytest
 
 from benchmarks.agent_memory.__main__ import load_questions, render
-from benchmarks.agent_memory.generate import AHEAD, ask_for_errors, ask_for_order, ask_for_values, read_session, text_of
+from benchmarks.recordings import ALL, list_raw
+from tests.domain.recorded import folder
+from tests.replay.message_streams import Json, blocks_of
 
 
 def test_every_committed_question_has_an_answer_of_the_length_of_its_span() -> None:
@@ -16,19 +17,16 @@ def test_every_committed_question_has_an_answer_of_the_length_of_its_span() -> N
         assert not each.gold or each.gold not in each.question
 
 
-def test_an_answer_is_in_the_span_of_its_block_and_a_question_comes_later() -> None:
-    recorded = a_session(AHEAD + 20)
-    session = read_session(recorded)
-    questions = [
-        question
-        for generator in (ask_for_values, ask_for_errors, ask_for_order)
-        for question in generator(session, Random(0))
-    ]
-    assert {each.of for each in questions} == {"value", "error", "order"}
-    for each in questions:
-        text = text_of(recorded["messages"][each.message]["content"][each.block])
+@pytest.mark.release
+def test_an_answer_is_in_the_span_of_its_block_and_a_question_comes_eight_requests_later() -> None:
+    folder("sessions")
+    asked = [each for each in load_questions() if each.gold]
+    sessions = {each["name"]: each for each in list_raw(ALL, names={each.session for each in asked})}
+    for each in asked:
+        recorded = sessions[each.session]
+        text = read_text(blocks_of(recorded["messages"][each.message])[each.block])
         assert text.encode()[each.start : each.end].decode() == each.gold
-        assert recorded["turns"][each.turn - 1 - AHEAD]["msg"] > each.message
+        assert recorded["turns"][each.turn - 1 - 8]["msg"] > each.message
 
 
 def test_a_table_counts_only_questions_with_a_result() -> None:
@@ -37,13 +35,17 @@ def test_a_table_counts_only_questions_with_a_result() -> None:
     assert "| 100% |" in row
 
 
-def a_session(turns: int) -> dict[str, Any]:
-    """A session in which the agent runs a different command each turn; every third one fails."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "Run them."}]}]
-    for number in range(turns):
-        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": f"check naïve{number:04}"}}
-        text = f"first line\nmodule naïve{number} was checked after {number * 37} milliseconds\n"
-        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text, "is_error": number % 3 == 0}
-        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-    requests = [{"msg": number} for number in range(1, len(messages), 2)]
-    return {"name": "a session", "messages": messages, "turns": requests}
+def read_text(block: Json) -> str:
+    """The text of a block, as README.md says; a call's is the strings of its input."""
+    if block["type"] == "tool_use":
+        return "\n".join(list_strings(block["input"]))
+    if block["type"] == "tool_result":
+        content = block.get("content") or ""
+        return content if isinstance(content, str) else "\n".join(each.get("text", "") for each in content)
+    return str(block["text"])
+
+
+def list_strings(value: object) -> list[str]:
+    """All strings in a JSON value, in order."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [value] if isinstance(value, str) else [each for one in inner for each in list_strings(one)]

@@ -7,11 +7,11 @@ the disk does not count for any policy.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import attrs
 
-from benchmarks.agent_memory.generate import Question
 from benchmarks.answers import indexed_sessions, plain
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -32,6 +32,30 @@ from mnemosyne_lab.evaluation.trace import TraceRequest
 
 KEPT_RESULTS = 5
 ONE_QUESTION = "mnemosyne, one question"
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """A question of class ``of`` before request ``turn`` (from 1); its answer ``gold`` has this span of UTF-8 bytes in
+    the text of a block. A *paraphrase* was written by a reader. A *foreign* question is about another session: its
+    answer is empty.
+    """
+
+    session: str
+    of: str
+    generator: str
+    question: str
+    turn: int
+    message: int
+    block: int
+    start: int
+    end: int
+    gold: str
+
+    @property
+    def id(self) -> str:
+        """A name that stays the same as long as the question does."""
+        return sha256(f"{self.session} {self.turn} {self.question}".encode()).hexdigest()[:12]
 
 
 def mask(situation: Situation, candidates: Candidates) -> Plan | None:

@@ -174,21 +174,16 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "lab/provider/test_rules.py": (
         "rules are told by the requests that they refuse",
-        "lab/provider/reading lab/provider/rules_features lab/provider/rules_markers lab/provider/rules_pairing"
-        " lab/provider/models lab/provider/view lab/provider/choosing",
+        "lab/provider/reading lab/provider/models lab/provider/view lab/provider/choosing",
     ),
     "lab/provider/test_server.py": (
         "a provider is tested by what it answers",
-        "lab/provider/api_errors lab/provider/provider lab/provider/sessions"
-        " lab/provider/stream_events lab/provider/delivery lab/provider/received",
-    ),
-    "lab/provider/test_openai_api.py": (
-        "two dialects are tested by what they answer",
-        "lab/provider/responses lab/provider/composing lab/provider/templates",
+        "lab/provider/api_errors lab/provider/sessions lab/provider/templates",
     ),
     "lab/provider/test_rules_responses.py": (
-        "rules are told by the requests that they refuse",
-        "lab/provider/rules_openai lab/provider/sealing",
+        "each dialect's rules have a test module",
+        "lab/provider/rules_openai lab/provider/responses",
     ),
+    "lab/provider/test_reply_responses.py": ("each dialect's replies have a test module", "lab/provider/reply_openai"),
 }
 """By the test module: the reason, and the modules, each without ``.py``."""

@@ -16,8 +16,8 @@ from campaigns.scenarios.scene import Casting, Scene
 from campaigns.simulation.network import ClientWire
 from campaigns.simulation.server import SimulatedServer
 from campaigns.walks import walks
+from mnemosyne_lab.provider.delivery import Framing
 from mnemosyne_lab.provider.script import ScriptedReply
-from mnemosyne_lab.provider.wire_steps import Framing
 from tests.http.raw_client import RawReply
 
 PATIENCE_SECONDS = 3_600.0

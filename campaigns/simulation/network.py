@@ -11,11 +11,10 @@ import trio
 from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.errors import ReplyCut, UpstreamFailed
 from mnemosyne_lab.provider.choosing import Model
-from mnemosyne_lab.provider.provider import Provider
-from mnemosyne_lab.provider.received import Received
+from mnemosyne_lab.provider.delivery import Chunk, CloseIdle, Cut, Head, Step, Wait
+from mnemosyne_lab.provider.provider import Provider, Received
 from mnemosyne_lab.provider.script import Script
 from mnemosyne_lab.provider.server import SECRET, HttpExchange, Standin
-from mnemosyne_lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, Step, Wait
 from tests.http.raw_client import Pairs, RawReply
 
 Application = Callable[[MutableMapping[str, Any], Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Any]

@@ -8,7 +8,8 @@ is plain data (see `script.py`); `rules.violations` judges a request without any
 """
 
 from mnemosyne_lab.provider.prefix_cache import LocalServer
-from mnemosyne_lab.provider.rules import Violation, violations
+from mnemosyne_lab.provider.reading import Violation
+from mnemosyne_lab.provider.rules import violations
 from mnemosyne_lab.provider.script import Script, from_data, load
 from mnemosyne_lab.provider.server import HttpExchange, Standin, open_standin
 

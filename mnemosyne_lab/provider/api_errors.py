@@ -1,11 +1,9 @@
-"""Errors of the Messages API: one JSON shape, with a type for each status.
+"""Errors of the APIs: one JSON shape for the Messages API and one for OpenAI's, with a type for each status.
 
-Source: Messages API documentation (errors).
+Source: Messages API documentation (errors), and the errors of OpenAI's API as clients report them.
 """
 
 import orjson
-
-from mnemosyne_lab.provider.wire_steps import Chunk, Head, HeaderLines, Step
 
 TYPES: dict[int, tuple[str, str]] = {
     400: ("invalid_request_error", "The request is not valid."),
@@ -44,7 +42,29 @@ def error_body(status: int, request_id: str, message: str | None = None, kind: s
     return orjson.dumps({"type": "error", "error": error, "request_id": request_id})
 
 
-def whole(status: int, headers: HeaderLines, body: bytes) -> list[Step]:
-    """A response with a JSON body of known length."""
-    framing = [("content-type", "application/json"), ("content-length", str(len(body)))]
-    return [Head(status, [*framing, *headers]), Chunk(body)]
+_OPENAI_TYPES: dict[int, tuple[str, str | None, str]] = {
+    400: ("invalid_request_error", None, "The request is not valid."),
+    401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
+    403: ("invalid_request_error", None, "This key may not use the resource."),
+    404: ("invalid_request_error", None, "Not Found"),
+    405: ("invalid_request_error", None, "Method Not Allowed"),
+    413: ("invalid_request_error", None, "The request is too large."),
+    429: ("requests", "rate_limit_exceeded", "Rate limit reached for requests."),
+    500: ("server_error", None, "The server had an error while processing your request."),
+    503: ("server_error", "server_is_overloaded", "Our servers are currently overloaded. Please try again later."),
+}
+
+
+def openai_error_body(
+    status: int,
+    message: str | None = None,
+    kind: str | None = None,
+    *,
+    param: str | None = None,
+    code: str | None = None,
+) -> bytes:
+    """The JSON body of an error, with defaults by status."""
+    usual = _OPENAI_TYPES.get(status, _OPENAI_TYPES[500])
+    usual_code = usual[1] if message is None else None
+    error = {"message": message or usual[2], "type": kind or usual[0], "param": param, "code": code or usual_code}
+    return orjson.dumps({"error": error})

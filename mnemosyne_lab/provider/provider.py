@@ -1,41 +1,122 @@
 """The provider without a network: a request in, the steps of a response out.
 
-It owns the state of the real API: the prompt cache, the signing secret, the counters behind the ids. Nothing here
-waits, so requests are answered in the order of their arrival.
+It owns the state of the real APIs: the prompt caches, the signing secret, the counters behind the ids. Nothing here
+waits, so requests are answered in the order of their arrival. For OpenAI's two dialects, an endpoint is what reads,
+judges and writes; what happens in between is the same for both.
 """
 
+import gzip
+import zlib
 from collections.abc import Callable
 from functools import partial
+from itertools import takewhile
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import attrs
 import orjson
 
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne_lab.provider import models
-from mnemosyne_lab.provider.api_errors import ApiFailure, error_body, whole
+from mnemosyne_lab.provider.api_errors import ApiFailure, error_body, openai_error_body
 from mnemosyne_lab.provider.cache import CacheUse, PromptCache, steps
 from mnemosyne_lab.provider.choosing import Model, ReplyChooser
-from mnemosyne_lab.provider.delivery import raw_steps
-from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, find_diagnostics_breach
-from mnemosyne_lab.provider.openai_api import ENDPOINTS, OpenAiApi
+from mnemosyne_lab.provider.delivery import HeaderLines, Step, deliver, raw_steps, whole
+from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, ResponsesDiagnostics, find_diagnostics_breach
 from mnemosyne_lab.provider.prefix_cache import AutomaticCache, LocalServer, PrefixUse, Slots
-from mnemosyne_lab.provider.reading import Body, betas, session_key, tools
-from mnemosyne_lab.provider.received import Answer, Received, RecordedViolation, decode
-from mnemosyne_lab.provider.reply import ReplyContext, steps_for
-from mnemosyne_lab.provider.rules import Violation, too_large, violations
+from mnemosyne_lab.provider.reading import (
+    Body,
+    Headers,
+    Violation,
+    as_dict,
+    as_list,
+    betas,
+    header,
+    session_key,
+    tools,
+)
+from mnemosyne_lab.provider.reply import ReplyContext, render_message
+from mnemosyne_lab.provider.reply_openai import Composed, OpenAiContext, compose_chat, compose_responses, name_response
+from mnemosyne_lab.provider.responses import list_items, view_responses
+from mnemosyne_lab.provider.rules import too_large, violations
+from mnemosyne_lab.provider.rules_openai import find_chat_breaches, find_responses_breaches
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.sessions import SessionWatch
 from mnemosyne_lab.provider.signatures import CONTROLS, Verdict, check, without
-from mnemosyne_lab.provider.templates import wrap, write_blocks, write_messages
-from mnemosyne_lab.provider.view import view_messages
-from mnemosyne_lab.provider.wire_steps import HeaderLines
+from mnemosyne_lab.provider.templates import is_leading, wrap, write_blocks, write_chat, write_messages, write_responses
+from mnemosyne_lab.provider.view import RequestView, view_chat, view_messages
 
 ORGANIZATION = "00000000-0000-4000-8000-000000000001"
+_NO_KEY = (
+    "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth."
+)
+
+
+@attrs.frozen
+class Received:
+    """One HTTP request, complete."""
+
+    number: int
+    """Order of arrival, from 1."""
+    method: str
+    target: str
+    """As in the request line."""
+    headers: Headers
+    body: bytes
+    at: float
+    """When its head arrived, in seconds of the server's clock."""
+
+
+@attrs.frozen
+class Answer:
+    """The server's answer to a request."""
+
+    steps: list[Step]
+    rule: str = ""
+    """The name or number of the script's rule; empty for defaults and refusals."""
+    begin: Callable[[], None] | None = None
+    """Call it when the response starts: the request's cache writes become readable."""
+
+
+@attrs.frozen
+class RecordedViolation:
+    """A breach and the request that showed it."""
+
+    request: int
+    session: str | None
+    violation: Violation
+
+
+@attrs.frozen
+class OpenAiEndpoint:
+    """How one of OpenAI's two endpoints reads, judges and writes."""
+
+    view: Callable[[Body, Headers], RequestView]
+    find_breaches: Callable[[Body, bytes], list[Violation]]
+    """All breaches of a body; the secret verifies the seals."""
+    write_prompt: Callable[[Body], str]
+    compose: Callable[[ScriptedReply, OpenAiContext], Composed]
+    items: str
+    """The field that holds the conversation."""
+
+
+ENDPOINTS = {
+    "/chat/completions": OpenAiEndpoint(
+        view_chat, lambda body, _: find_chat_breaches(body), write_chat, compose_chat, "messages"
+    ),
+    "/responses": OpenAiEndpoint(
+        view_responses,
+        find_responses_breaches,
+        lambda body: write_responses(body, list_items(body)),
+        compose_responses,
+        "input",
+    ),
+}
+"""By path."""
 
 
 class Provider:
-    """One account: the Messages API itself, and the dialects of OpenAI through `OpenAiApi`."""
+    """One account: the Messages API and both dialects of OpenAI."""
 
     def __init__(
         self,
@@ -50,21 +131,15 @@ class Provider:
         self.violations: list[RecordedViolation] = []
         self._secret = secret
         self._cache = PromptCache()
-        self._local = local
         self._slots = Slots(local) if local else None
+        self._prefixes = self._slots or AutomaticCache()
+        """Of OpenAI's dialects."""
         self._behind: dict[str, AutomaticCache] = {}
         self._watch = SessionWatch()
         self._diagnostics = MessagesDiagnostics()
+        self._compared = ResponsesDiagnostics()
         self._chooser = ReplyChooser(script, model)
-        self._tool_calls = 0
-        self._openai = OpenAiApi(
-            self._chooser,
-            strict=strict,
-            secret=secret,
-            cache=self._slots or AutomaticCache(),
-            note=self._note,
-            watch=self._watch,
-        )
+        self._tool_calls = self._ids = 0
 
     @property
     def script(self) -> Script:
@@ -78,16 +153,21 @@ class Provider:
     def answer(self, request: Received) -> Answer:
         """Decide the response. An error of the API is an answer too; nothing is raised."""
         request_id = f"req_{request.number:024d}"
-        path = urlsplit(request.target).path
-        path = path.removeprefix("/v1")
-        if path in ENDPOINTS:
-            return self._openai.answer(request, ENDPOINTS[path], request_id)
-        headers = self._response_headers(request, request_id)
+        path = urlsplit(request.target).path.removeprefix("/v1")
+        endpoint = ENDPOINTS.get(path)
+        headers = [("x-request-id", request_id), ("openai-version", "2020-10-01"), ("openai-organization", "stand-in")]
+        if endpoint is None:
+            headers = self._response_headers(request, request_id)
         try:
-            return self._route(request, path, headers, request_id)
+            if endpoint is None:
+                return self._route(request, path, headers, request_id)
+            return self._reply(request, endpoint, headers)
         except ApiFailure as refusal:
-            body = error_body(refusal.status, request_id, refusal.message)
-            return Answer(whole(refusal.status, headers, body))
+            status, text = refusal.status, refusal.message
+            if endpoint is None:
+                return Answer(whole(status, headers, error_body(status, request_id, text)))
+            error = openai_error_body(status, text, param=refusal.param, code=refusal.code)
+            return Answer(whole(status, headers, error))
 
     def _route(self, request: Received, path: str, headers: HeaderLines, request_id: str) -> Answer:
         match request.method, path:
@@ -111,7 +191,7 @@ class Provider:
         raise ApiFailure(404)
 
     def _message(self, request: Received, headers: HeaderLines, request_id: str) -> Answer:
-        body = self._read(request, counting=False)
+        body = self._read(request, None)
         number = self._chooser.count_request()
         verdict = self._check(request, body, counting=False)
         seen = without(body, verdict.dropped)
@@ -121,7 +201,7 @@ class Provider:
         rule, reply = self._chooser.choose(view, body)
         failing = reply.failure is not None or reply.raw is not None
         if not failing:
-            self._refuse_too_long(seen)
+            self._refuse_too_long(_size_of(seen), str(body.get("model", "")))
         # A request that the API refuses writes nothing to the cache.
         use, prefix, begin = self._look(seen, reply, request.at, keeps=not failing)
         message_id = f"msg_{number:024d}"
@@ -138,11 +218,12 @@ class Provider:
             use=use,
             conversation=verdict.conversation,
             transformations=reports,
-            response_headers=headers,
             prefix=prefix,
             diagnostics=compared if reply.diagnostics is None else reply.diagnostics,
         )
-        return Answer(steps_for(reply, context), rule, None if failing else begin)
+        rendering = render_message(reply, context)
+        sent = deliver(reply, rendering, stream=view.stream, asked=request.headers, headers=headers)
+        return Answer(sent, rule, None if failing else begin)
 
     def _look(
         self, body: Body, reply: ScriptedReply, at: float, *, keeps: bool
@@ -168,7 +249,7 @@ class Provider:
         return self._behind.setdefault(paid.name, AutomaticCache(paid.seconds))
 
     def _count(self, request: Received, headers: HeaderLines) -> Answer:
-        body = self._read(request, counting=True)
+        body = self._read(request, None, counting=True)
         seen = without(body, self._check(request, body, counting=True).dropped)
         chosen = self._chooser.choose_for_counting(view_messages(body, request.headers))
         if chosen is not None:
@@ -177,42 +258,85 @@ class Provider:
                 raise ApiFailure(reply.failure.status, reply.failure.message)
             if reply.raw is not None:
                 return Answer(raw_steps(reply.raw), rule)
-        counted = steps(seen)
-        return Answer(whole(200, headers, orjson.dumps({"input_tokens": counted[-1].tokens if counted else 0})))
+        return Answer(whole(200, headers, orjson.dumps({"input_tokens": _size_of(seen)})))
+
+    def _reply(self, request: Received, endpoint: OpenAiEndpoint, headers: HeaderLines) -> Answer:
+        if request.method != "POST":
+            raise ApiFailure(405)  # an upgrade to a WebSocket is a GET, too
+        body = self._read(request, endpoint)
+        view = endpoint.view(body, request.headers)
+        number = self._chooser.count_request()
+        first = {"input": as_list(body.get("input"))[:1]} if endpoint.items == "input" else {}
+        self._note(request, self._watch.look(endpoint.view({**body, **first}, request.headers).tools, request.headers))
+        rule, reply = self._chooser.choose(view, body)
+        prompt = endpoint.write_prompt(body)
+        breaks = [len(_head_of(body, endpoint)), len(prompt)] if models.bills_writes(view.model) else ()
+        # Prompts of another model, or of another `prompt_cache_key`, share nothing.
+        key = f"{body.get('model')}\n{body.get('prompt_cache_key', '')}"
+        prefix = self._prefixes.look(prompt, key, request.at, breaks)
+        failing = reply.failure is not None or reply.raw is not None
+        compared = None
+        if not failing:
+            self._refuse_too_long(prefix.total, view.model, endpoint)
+            if endpoint.items == "input":
+                compared = self._compared.compare(body, name_response(number), prefix.total)
+        if compared is not None and reply.diagnostics is not None:
+            compared = reply.diagnostics
+        context = OpenAiContext(body, view, number, self._next_id, prefix, self._secret, compared)
+        composed = endpoint.compose(reply, context)
+        sent = deliver(reply, composed.rendering, stream=view.stream, asked=request.headers, headers=headers)
+        return Answer(sent, rule, None if failing else lambda: prefix.keep(composed.text))
+
+    def _next_id(self) -> str:
+        self._ids += 1
+        return f"{self._ids:024x}"
 
     def _next_tool_id(self) -> str:
         self._tool_calls += 1
         return f"toolu_{self._tool_calls:024d}"
 
-    def _read(self, request: Received, *, counting: bool) -> Body:
+    def _read(self, request: Received, endpoint: OpenAiEndpoint | None, *, counting: bool = False) -> Body:
         """The decoded body of a well-formed and authorised request. Raises ApiFailure."""
         large = too_large(len(request.body))
         if large is not None:
             self._note(request, [large])
             raise ApiFailure(413, large.message)
-        names = {name.lower() for name, _ in request.headers}
-        if self.strict and not names & {"x-api-key", "authorization"}:
-            raise ApiFailure(401, "x-api-key header is required")
-        if self.strict and "anthropic-version" not in names:
-            raise ApiFailure(400, "anthropic-version: header is required")
+        if self.strict:
+            _refuse_unauthorized(request, endpoint)
         try:
-            body = orjson.loads(decode(request))
+            body = orjson.loads(_decode(request))
         except ValueError as problem:
-            raise ApiFailure(400, f"The request body is not valid JSON: {problem}") from problem
-        refused = sorted(betas(request.headers) & {*self.script.refused_betas})
+            what = "The request body is not valid JSON"
+            if endpoint is not None:
+                what = "We could not parse the JSON body of your request"
+            raise ApiFailure(400, f"{what}: {problem}") from problem
+        if endpoint is not None:
+            found = self._find_openai_breaches(body, endpoint)
+        else:
+            found = self._find_breaches(body, request.headers, counting=counting)
+        self._note(request, found)
+        if found and (self.strict or not isinstance(body, dict)):
+            worst = found[0]
+            raise ApiFailure(worst.status, worst.message, param=worst.path or None, code=worst.code)
+        read: Body = body
+        return read
+
+    def _find_breaches(self, body: Body, headers: Headers, *, counting: bool) -> list[Violation]:
+        refused = sorted(betas(headers) & {*self.script.refused_betas})
         if refused:
             text = f"Unexpected value(s) `{refused[0]}` for the `anthropic-beta` header. Please try again without it."
             raise ApiFailure(400, text)
         refuses = counting or not self.script.diagnostics
-        found = [
-            *violations(body, request.headers, counting=counting),
-            *find_diagnostics_breach(body, refuses=refuses),
-        ]
-        self._note(request, found)
-        if found and (self.strict or not isinstance(body, dict)):
-            raise ApiFailure(400, found[0].message)
-        read: Body = body
-        return read
+        return [*violations(body, headers, counting=counting), *find_diagnostics_breach(body, refuses=refuses)]
+
+    def _find_openai_breaches(self, body: Body, endpoint: OpenAiEndpoint) -> list[Violation]:
+        if not isinstance(body, dict):
+            raise ApiFailure(400, "The JSON body of your request must be an object")
+        found = endpoint.find_breaches(body, self._secret)
+        path = "prompt_cache_options.comparison_response_id"
+        if not self.script.diagnostics and path.split(".")[1] in as_dict(body.get("prompt_cache_options")):
+            return [*found, Violation("O0", f"Unknown parameter: '{path}'.", path, "unknown_parameter")]
+        return found
 
     def _check(self, request: Received, body: Body, *, counting: bool) -> Verdict:
         """The prefix check. Raises ApiFailure in strict mode when a signature does not fit."""
@@ -223,12 +347,17 @@ class Provider:
                 raise ApiFailure(400, verdict.error)
         return verdict
 
-    def _refuse_too_long(self, body: Body) -> None:
-        window = self.script.window or models.find(str(body.get("model", ""))).window
-        prompt_steps = steps(body)
-        size = prompt_steps[-1].tokens if prompt_steps else 0
-        if size > window:
+    def _refuse_too_long(self, size: int, model: str, endpoint: OpenAiEndpoint | None = None) -> None:
+        window = self.script.window or models.find(model).window
+        if size <= window:
+            return
+        if endpoint is None:
             raise ApiFailure(400, f"prompt is too long: {size} tokens > {window} maximum")
+        text = (
+            f"This model's maximum context length is {window} tokens. However, your messages resulted in {size} tokens."
+            " Please reduce the length of the messages."
+        )
+        raise ApiFailure(400, text, param=endpoint.items, code="context_length_exceeded")
 
     def _note(self, request: Received, found: list[Violation]) -> None:
         key = session_key(request.headers)
@@ -253,10 +382,45 @@ class Provider:
         return headers
 
 
+def _decode(request: Received) -> bytes:
+    """The body without its content encoding. Raises ValueError for one that is unknown or broken."""
+    encoding = (header(request.headers, "content-encoding") or "identity").lower()
+    if encoding == "identity":
+        return request.body
+    if encoding != "gzip":
+        raise ValueError(f"content-encoding {encoding} is not supported")
+    try:
+        return gzip.decompress(request.body)
+    except (OSError, EOFError, zlib.error) as problem:
+        raise ValueError(f"the gzip encoding is broken: {problem}") from problem
+
+
+def _refuse_unauthorized(request: Received, endpoint: OpenAiEndpoint | None) -> None:
+    names = {name.lower() for name, _ in request.headers}
+    if endpoint is not None:
+        if not (header(request.headers, "authorization") or "").startswith("Bearer "):
+            raise ApiFailure(401, _NO_KEY)
+    elif not names & {"x-api-key", "authorization"}:
+        raise ApiFailure(401, "x-api-key header is required")
+    elif "anthropic-version" not in names:
+        raise ApiFailure(400, "anthropic-version: header is required")
+
+
+def _size_of(body: Body) -> int:
+    """The tokens of a prompt of the Messages API."""
+    counted = steps(body)
+    return counted[-1].tokens if counted else 0
+
+
+def _head_of(body: Body, endpoint: OpenAiEndpoint) -> str:
+    """The prompt up to the conversation: instructions and tools."""
+    said = as_list(body.get(endpoint.items)) if endpoint.items == "messages" else []
+    return endpoint.write_prompt({**body, endpoint.items: [*takewhile(is_leading, said)]})
+
+
 def _window_headers(request: Received) -> HeaderLines:
     """The rate-limit windows of a subscription: each request uses a hundredth of five hours."""
-    given = {name.lower(): value for name, value in request.headers}
-    if not given.get("authorization", "").lower().startswith("bearer sk-ant-oat"):
+    if not (header(request.headers, "authorization") or "").lower().startswith("bearer sk-ant-oat"):
         return []
     said: HeaderLines = []
     for window, share, reset in (("5h", 100, 1_798_765_200), ("7d", 1_000, 1_799_280_000)):

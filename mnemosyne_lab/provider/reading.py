@@ -1,4 +1,4 @@
-"""Views of a Messages API body for scripts, rules, signatures and cache.
+"""Views of a Messages API body for scripts, rules, signatures and cache; and what a rule says of a breach.
 
 Pure, and total over any JSON object: a body of the wrong shape gives empty views, because `rules.py` judges shape.
 Consecutive messages of one role are one message to the API (Messages API documentation), so `turns` merges them.
@@ -18,6 +18,23 @@ Headers = Sequence[tuple[str, str]]
 
 TOKENS_PER_CHARACTER = 0.366
 """Measured on agent traffic with the tokenizer of current models."""
+
+
+@attrs.frozen
+class Violation:
+    """One breach: the rule's name (see `rules.py`), the text of the API's error, the place in the body."""
+
+    rule: str
+    message: str
+    path: str
+    code: str | None = None
+    """The error's code, in the dialects whose errors have one."""
+    status: int = 400
+
+
+def refuse(rule: str, path: str, text: str) -> Violation:
+    """The breach at a path, with which its message begins."""
+    return Violation(rule, f"{path}: {text}", path)
 
 
 def header(headers: Headers, name: str) -> str | None:

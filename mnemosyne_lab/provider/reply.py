@@ -11,14 +11,12 @@ import orjson
 
 from mnemosyne_lab.provider.api_errors import error_body
 from mnemosyne_lab.provider.cache import CacheUse
-from mnemosyne_lab.provider.delivery import Rendering, cut, deliver
+from mnemosyne_lab.provider.delivery import MESSAGES, Event, Rendering, cut
 from mnemosyne_lab.provider.prefix_cache import PrefixUse
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, tokens
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.signatures import Conversation
-from mnemosyne_lab.provider.stream_events import MESSAGES, Event
 from mnemosyne_lab.provider.view import RequestView
-from mnemosyne_lab.provider.wire_steps import HeaderLines, Step
 
 
 @attrs.frozen
@@ -36,23 +34,19 @@ class ReplyContext:
     """At the end of the request; thinking blocks are signed with it."""
     transformations: list[dict[str, str]]
     """Entries for `input_transformations`, possibly empty."""
-    response_headers: HeaderLines
     prefix: PrefixUse | None = None
     """Tokens that a local server found in its slots."""
     diagnostics: Json = None
     """The result of the cache comparison, if the request asks for one."""
 
 
-def steps_for(reply: ScriptedReply, context: ReplyContext) -> list[Step]:
-    """Everything that happens on the connection for this reply."""
-    rendering = Rendering(
+def render_message(reply: ScriptedReply, context: ReplyContext) -> Rendering:
+    """The reply as a message."""
+    return Rendering(
         form=MESSAGES,
-        make_whole=lambda: _whole(reply, context, blocks_of(reply, context)),
-        make_events=lambda: list(_events(reply, context, blocks_of(reply, context))),
+        make_whole=lambda: _make_whole(reply, context, blocks_of(reply, context)),
+        make_events=lambda: _list_events(reply, context, blocks_of(reply, context)),
         write_failure=lambda failure: error_body(failure.status, context.request_id, failure.message, failure.type),
-    )
-    return deliver(
-        reply, rendering, stream=context.view.stream, asked=context.view.headers, headers=context.response_headers
     )
 
 
@@ -79,92 +73,86 @@ def blocks_of(reply: ScriptedReply, context: ReplyContext) -> list[dict[str, Jso
     return finished
 
 
-def _usage(reply: ScriptedReply, context: ReplyContext, output: int, final: bool) -> dict[str, Any]:
+def _count_use(context: ReplyContext) -> dict[str, Any]:
     use = context.use
-    usage: dict[str, Any] = {
+    return {
         "input_tokens": use.uncached,
         "cache_creation_input_tokens": use.write_5m + use.write_1h,
         "cache_read_input_tokens": use.read,
     }
-    if not final:
-        usage["cache_creation"] = {
-            "ephemeral_5m_input_tokens": use.write_5m,
-            "ephemeral_1h_input_tokens": use.write_1h,
-        }
-    usage["output_tokens"] = output
-    if not final:
-        usage["service_tier"] = "standard"
-    return {**usage, **reply.usage}
+
+
+def _count_all(reply: ScriptedReply, context: ReplyContext, output: int) -> dict[str, Any]:
+    writes = {"ephemeral_5m_input_tokens": context.use.write_5m, "ephemeral_1h_input_tokens": context.use.write_1h}
+    rest = {"cache_creation": writes, "output_tokens": output, "service_tier": "standard"}
+    return {**_count_use(context), **rest, **reply.usage}
 
 
 def _stop(reply: ScriptedReply, blocks: list[dict[str, Json]]) -> dict[str, Any]:
     calls = any(block.get("type") == "tool_use" for block in blocks)
     reason = reply.stop_reason or ("tool_use" if calls else "end_turn")
-    stop: dict[str, Any] = {"stop_reason": reason, "stop_sequence": reply.stop_sequence}
-    if reply.stop_details is not None:
-        stop["stop_details"] = reply.stop_details
-    return stop
+    details = {} if reply.stop_details is None else {"stop_details": reply.stop_details}
+    return {"stop_reason": reason, "stop_sequence": reply.stop_sequence, **details}
 
 
-def _output_tokens(blocks: list[dict[str, Json]]) -> int:
+def _count_output(blocks: list[dict[str, Json]]) -> int:
     return max(1, tokens(sum(len(orjson.dumps(block)) for block in blocks)))
 
 
-def _message(context: ReplyContext, blocks: list[dict[str, Json]]) -> dict[str, Any]:
-    return {
-        "id": context.message_id,
-        "type": "message",
-        "role": "assistant",
-        "model": context.body.get("model"),
-        "content": blocks,
-    }
+def _make_message(context: ReplyContext, blocks: list[dict[str, Json]]) -> dict[str, Any]:
+    head = {"id": context.message_id, "type": "message", "role": "assistant"}
+    return {**head, "model": context.body.get("model"), "content": blocks}
 
 
-def _reports(context: ReplyContext) -> dict[str, Any]:
-    diagnosed = {"diagnostics": context.diagnostics} if context.body.get("diagnostics") else {}
-    return {**_transformations(context), **diagnosed}
-
-
-def _transformations(context: ReplyContext) -> dict[str, Any]:
+def _report_transformations(context: ReplyContext) -> dict[str, Any]:
     return {"input_transformations": context.transformations} if context.transformations else {}
 
 
-def _timings(context: ReplyContext, output: int) -> dict[str, Any]:
+def _report_diagnostics(context: ReplyContext) -> dict[str, Any]:
+    return {"diagnostics": context.diagnostics} if context.body.get("diagnostics") else {}
+
+
+def _report_timings(context: ReplyContext, output: int) -> dict[str, Any]:
     timings = context.prefix.report(output) if context.prefix else None
     return {"timings": timings} if timings else {}
 
 
-def _whole(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, Json]]) -> dict[str, Any]:
-    output = _output_tokens(blocks)
-    usage = _usage(reply, context, output, final=False)
-    ends = {**_reports(context), **_timings(context, output)}
-    return {**_message(context, blocks), **_stop(reply, blocks), "usage": usage, **ends}
+def _make_whole(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, Json]]) -> dict[str, Any]:
+    output = _count_output(blocks)
+    return {
+        **_make_message(context, blocks),
+        **_stop(reply, blocks),
+        "usage": _count_all(reply, context, output),
+        **_report_transformations(context),
+        **_report_diagnostics(context),
+        **_report_timings(context, output),
+    }
 
 
-def _events(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, Json]]) -> Iterator[Event]:
+def _list_events(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[str, Json]]) -> Iterator[Event]:
     started = {
-        **_message(context, []),
+        **_make_message(context, []),
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": _usage(reply, context, 1, final=False),
-        **_reports(context),
+        "usage": _count_all(reply, context, 1),
+        **_report_transformations(context),
+        **_report_diagnostics(context),
     }
     yield Event("message_start", {"message": started})
     if reply.pace.ping:
         yield Event("ping", {})
-    gap = any(fault.kind == "index_gap" for fault in reply.faults)
-    restart = any(fault.kind == "restart_index" for fault in reply.faults)
+    kinds = {fault.kind for fault in reply.faults}
     for number, block in enumerate(blocks):
-        index = 0 if restart else number + (gap and number > 0)
-        yield from block_events(index, block, reply)
-    output = _output_tokens(blocks)
-    usage = _usage(reply, context, output, final=True)
-    ends = {**_transformations(context), **_timings(context, output)}
+        index = 0 if "restart_index" in kinds else number + ("index_gap" in kinds and number > 0)
+        yield from _list_block_events(index, block, reply)
+    output = _count_output(blocks)
+    usage = {**_count_use(context), "output_tokens": output, **reply.usage}
+    ends = {**_report_transformations(context), **_report_timings(context, output)}
     yield Event("message_delta", {"delta": _stop(reply, blocks), "usage": usage, **ends})
     yield Event("message_stop", {})
 
 
-def block_events(index: int, block: dict[str, Json], reply: ScriptedReply) -> Iterator[Event]:
+def _list_block_events(index: int, block: dict[str, Json], reply: ScriptedReply) -> Iterator[Event]:
     """Start, deltas and stop of one block. A type without deltas is sent whole in its start."""
     pieces: list[tuple[str, str, str]] = []
     opened = dict(block)

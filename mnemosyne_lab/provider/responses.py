@@ -1,5 +1,8 @@
-"""The items of a Responses body, and the script's view of it."""
+"""The items of a Responses body, their seals, and the view of it for a script. The secret is an argument."""
 
+import base64
+import hashlib
+import hmac
 from collections.abc import Iterator
 
 from mnemosyne_lab.provider.reading import Body, Headers, Json, as_dict, as_list, text_in, tools
@@ -72,3 +75,34 @@ def _utterances(items: list[dict[str, Json]]) -> Iterator[Utterance]:
 
 def _text(item: dict[str, Json]) -> str:
     return text_in(item.get("output") if is_output(item) else item.get("content"))
+
+
+# Sealed reasoning: `encrypted_content` is a signature over the text and the next item's name, so that any change shows
+
+_SIZE = 16
+
+
+def name_item(item: dict[str, Json]) -> str:
+    """The identity of an item, however a client echoes it: its type and, for a call, its id."""
+    return f"{item.get('type')} {item.get('call_id', '')}".strip()
+
+
+def seal(secret: bytes, following: str, text: str) -> str:
+    """The seal of a text before the item of that name."""
+    held = f"{following}\n{text}".encode()
+    return base64.urlsafe_b64encode(_sign(secret, held) + held).decode()
+
+
+def open_seal(secret: bytes, sealed: str) -> tuple[str, str]:
+    """The name of the item that followed, and the text. Raises ValueError when the seal is not ours as we made it."""
+    held = base64.b64decode(sealed, altchars=b"-_", validate=True)
+    if base64.urlsafe_b64encode(held).decode() != sealed:
+        raise ValueError("the seal is written in another way than ours")
+    if not hmac.compare_digest(held[:_SIZE], _sign(secret, held[_SIZE:])):
+        raise ValueError("the seal does not fit")
+    following, _, text = held[_SIZE:].decode().partition("\n")
+    return following, text
+
+
+def _sign(secret: bytes, held: bytes) -> bytes:
+    return hmac.new(secret, held, hashlib.sha256).digest()[:_SIZE]

@@ -1,18 +1,25 @@
-"""Rules R5, R6, R7 and R9: tools, thinking, beta fields and the billing entry.
+"""Rules R5, R6, R7, R9 and R11: tools, thinking, beta fields, the billing entry, and changes of tools in messages.
 
-Source: Messages API documentation (tool use, extended thinking, beta headers) and the gateway notes of Claude Code.
+R11 is about tools that a system message in mid-conversation adds or removes; where such a message may stand is R1. The
+API also limits how many tools may be added; only the limit on their size is checked here.
+
+Source: Messages API documentation (tool use, extended thinking, beta headers, mid-conversation system messages and tool
+changes) and the gateway notes of Claude Code.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-import attrs
+import orjson
 
 from mnemosyne_lab.provider import models
 from mnemosyne_lab.provider.reading import (
     Body,
     Headers,
+    Json,
     MessageRun,
+    Placed,
+    Violation,
     as_dict,
     as_list,
     betas,
@@ -21,36 +28,41 @@ from mnemosyne_lab.provider.reading import (
     list_placed,
     messages,
     only_sets_effort,
+    refuse,
     tools,
     turns,
 )
-from mnemosyne_lab.provider.rules_markers import Violation
-from mnemosyne_lab.provider.rules_tool_changes import tools_in_messages
 
 BILLING = "x-anthropic-billing-header:"
 """How the entry begins that the API takes off `system` before the model reads it."""
-_ASSISTANT_ONLY = {"thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"}
+INLINE = "inline-tools-2026-09-15"
+"""The beta for definitions in messages; it also covers changes by reference."""
+_BY_REFERENCE = "mid-conversation-tool-changes-2026-07-01"
+_MOST_BYTES = 4_194_304
+"""Of all definitions in messages."""
 _THINKING = {"thinking", "redacted_thinking"}
 
 
-def tool_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
+# R5
+
+
+def tool_breaches(body: Body) -> Iterator[Violation]:
     names = Counter(tool["name"] for tool in tools(body) if tool.get("name"))
     choosable = names.keys() | tools_in_messages(body).keys()
     for name, count in names.items():
         if count > 1:
-            yield Violation("R5", f"tools: Tool names must be unique, but {name} occurs {count} times", "tools")
+            yield refuse("R5", "tools", f"Tool names must be unique, but {name} occurs {count} times")
     if tools(body) and all(tool.get("defer_loading") for tool in tools(body)):
-        yield Violation("R5", "tools: at least one tool must not be deferred", "tools")
+        yield refuse("R5", "tools", "at least one tool must not be deferred")
     model = models.find(body["model"])
     choice = as_dict(body.get("tool_choice"))
     kind = choice.get("type")
-    if kind == "tool" and choice.get("name") not in choosable:
-        text = f"tool_choice: Tool '{choice.get('name')}' not found in provided tools"
-        yield Violation("R5", text, "tool_choice")
+    if kind == "tool" and choice.get("name") not in list(choosable):
+        yield refuse("R5", "tool_choice", f"Tool '{choice.get('name')}' not found in provided tools")
     if choice and not choosable and kind != "none":
-        yield Violation("R5", "tool_choice: may only be specified while providing tools", "tool_choice")
-    if kind in {"any", "tool"} and model.refuses_forced_tools:
-        yield Violation("R5", f"tool_choice: '{kind}' is not supported by this model", "tool_choice")
+        yield refuse("R5", "tool_choice", "may only be specified while providing tools")
+    if kind in ("any", "tool") and model.refuses_forced_tools:
+        yield refuse("R5", "tool_choice", f"'{kind}' is not supported by this model")
     said = turns(body)
     if said and said[-1].role == "assistant" and model.version >= (4, 6) and not _is_paused(said[-1]):
         text = "This model does not support assistant message prefill. The conversation must end with a user message."
@@ -63,20 +75,22 @@ def _is_paused(turn: MessageRun) -> bool:
     return last.get("type") in {"server_tool_use", "mcp_tool_use"} or is_server_result(last)
 
 
-def thinking_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
+# R6
+
+
+def thinking_breaches(body: Body) -> Iterator[Violation]:
     for item in list_placed(body):
-        if item.type in _ASSISTANT_ONLY - {"tool_use"} and item.role != "assistant":
-            text = f"{item.path}: `{item.type}` blocks may only be in assistant messages"
-            yield Violation("R6", text, item.path)
-        for kind, fields in (("thinking", ("thinking", "signature")), ("redacted_thinking", ("data",))):
-            for field in fields:
-                if item.type == kind and not isinstance(item.block.get(field), str):
-                    yield Violation("R6", f"{item.path}.{kind}.{field}: Field required", f"{item.path}.{field}")
-    if as_dict(body.get("thinking")).get("type") == "enabled":
-        yield from _manual_thinking(turns(body))
+        if item.type in _THINKING | {"server_tool_use", "mcp_tool_use"} and item.role != "assistant":
+            yield refuse("R6", item.path, f"`{item.type}` blocks may only be in assistant messages")
+        needed = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+        for field in needed.get(item.type, ()):
+            if not isinstance(item.block.get(field), str):
+                yield Violation("R6", f"{item.path}.{item.type}.{field}: Field required", f"{item.path}.{field}")
+    if _thinking(body).get("type") == "enabled":
+        yield from _check_manual_thinking(turns(body))
 
 
-def _manual_thinking(said: list[MessageRun]) -> Iterator[Violation]:
+def _check_manual_thinking(said: list[MessageRun]) -> Iterator[Violation]:
     """Under manual thinking the turn that is still answering tools must have begun with thinking."""
     if not said or said[-1].role != "user" or not said[-1].holds("tool_result"):
         return
@@ -95,13 +109,7 @@ def _manual_thinking(said: list[MessageRun]) -> Iterator[Violation]:
         yield Violation("R6", text, path)
 
 
-@attrs.frozen
-class _Pair:
-    """A field that only a beta understands."""
-
-    field: str
-    beta: str
-    present: Callable[[Body], bool]
+# R7
 
 
 def _edits(body: Body, prefix: str) -> bool:
@@ -109,49 +117,135 @@ def _edits(body: Body, prefix: str) -> bool:
     return any(str(as_dict(edit).get("type", "")).startswith(prefix) for edit in edits)
 
 
-_PAIRS: tuple[_Pair, ...] = (
-    _Pair("context_management", "context-management-2025-06-27", lambda body: _edits(body, "clear_")),
-    _Pair("context_management.edits.compact", "compact-2026-01-12", lambda body: _edits(body, "compact_")),
-    _Pair("compaction", "compact-2026-09-04", lambda body: body.get("compaction") is not None),
-    _Pair("thread", "message-threads-2026-08-12", lambda body: body.get("thread") is not None),
-    _Pair(
-        "thinking.block_binding",
-        "thinking-binding-controls-2026-08-01",
-        lambda body: as_dict(body.get("thinking")).get("block_binding") is not None,
-    ),
-    _Pair(
+def _thinking(body: Body) -> dict[str, Json]:
+    """The members that are not null."""
+    return {name: value for name, value in as_dict(body.get("thinking")).items() if value is not None}
+
+
+_BETAS: tuple[tuple[str, str, Callable[[Body], bool]], ...] = (
+    ("context_management", "context-management-2025-06-27", lambda body: _edits(body, "clear_")),
+    ("context_management.edits.compact", "compact-2026-01-12", lambda body: _edits(body, "compact_")),
+    ("compaction", "compact-2026-09-04", lambda body: body.get("compaction") is not None),
+    ("thread", "message-threads-2026-08-12", lambda body: body.get("thread") is not None),
+    ("thinking.block_binding", "thinking-binding-controls-2026-08-01", lambda body: "block_binding" in _thinking(body)),
+    (
         "thinking.display",
         "thinking-display-updates-2026-08-18",
-        lambda body: as_dict(body.get("thinking")).get("display") == "updates",
+        lambda body: _thinking(body).get("display") == "updates",
     ),
-    _Pair("safeguards", "dangerous-tool-use-2026-09-03", lambda body: body.get("safeguards") is not None),
-    _Pair(
-        "messages.output_config",
-        "per-turn-control-2026-07-01",
-        lambda body: any(map(only_sets_effort, messages(body))),
-    ),
+    ("safeguards", "dangerous-tool-use-2026-09-03", lambda body: body.get("safeguards") is not None),
+    ("messages.output_config", "per-turn-control-2026-07-01", lambda body: any(map(only_sets_effort, messages(body)))),
 )
+"""Fields that only a beta understands, the beta, and whether a body has the field."""
 
 
 def beta_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
     sent = betas(headers)
-    for pair in _PAIRS:
-        if pair.present(body) and pair.beta not in sent:
-            text = f"{pair.field}: Extra inputs are not permitted (it needs the anthropic-beta {pair.beta})"
-            yield Violation("R7", text, pair.field)
+    for field, beta, is_in in _BETAS:
+        if is_in(body) and beta not in sent:
+            yield _refuse_extra(field, beta)
     if sum(name.lower() == "anthropic-beta" for name, _ in headers) > 1:
-        yield Violation("R7", "anthropic-beta: send one header with comma-separated names", "anthropic-beta")
+        yield refuse("R7", "anthropic-beta", "send one header with comma-separated names")
 
 
-def billing_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
+def _refuse_extra(field: str, beta: str) -> Violation:
+    return refuse("R7", field, f"Extra inputs are not permitted (it needs the anthropic-beta {beta})")
+
+
+# R9
+
+
+def billing_breaches(body: Body) -> Iterator[Violation]:
     for number, entry in enumerate(blocks(body.get("system"))):
         text = entry["text"]
         path = f"system.{number}" if isinstance(body.get("system"), list) else "system"
-        if not text.startswith(BILLING):
-            if BILLING in text.splitlines():
-                yield Violation("R9", f"{path}: the billing entry must be an entry of its own", path)
-            continue
-        if number:
-            yield Violation("R9", f"{path}: the billing entry must be the first of `system`", path)
-        if "\n" in text.strip() or path == "system":
-            yield Violation("R9", f"{path}: the billing entry must be an entry of its own", path)
+        begins = text.startswith(BILLING)
+        if begins and number:
+            yield refuse("R9", path, "the billing entry must be the first of `system`")
+        if ("\n" in text.strip() or path == "system") if begins else BILLING in text.splitlines():
+            yield refuse("R9", path, "the billing entry must be an entry of its own")
+
+
+# R11
+
+
+def tools_in_messages(body: Body) -> dict[str, Json]:
+    """The tools that messages define, by name."""
+    found: dict[str, Json] = {}
+    for item in list_placed(body):
+        tool = as_dict(item.block.get("tool"))
+        if item.type == "tool_addition" and tool.get("type") == "tool_definition":
+            definition = as_dict(tool.get("definition"))
+            found[str(definition.get("name"))] = definition
+    return found
+
+
+def rewrites_head(body: Body) -> bool:
+    """Whether the first definition in a message changes the start of the prompt: no tool of the list is loaded."""
+    listed = as_list(body.get("tools"))
+    return bool(tools_in_messages(body)) and all(as_dict(tool).get("defer_loading") for tool in listed)
+
+
+def tool_change_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
+    """Every breach of R11, and of R7 where the beta is missing."""
+    changes = [item for item in list_placed(body) if item.type in {"tool_addition", "tool_removal"}]
+    if not changes:
+        return
+    sent = betas(headers)
+    if INLINE not in sent and (_BY_REFERENCE not in sent or tools_in_messages(body)):
+        yield _refuse_extra("messages.content.tool_addition", INLINE)
+    if not models.find(str(body.get("model"))).changes_tools:
+        yield refuse("R11", changes[0].path, "this model does not take tool changes")
+    known = {str(tool.get("name")): tool for tool in tools(body)}
+    said = messages(body)
+    for item in changes:
+        yield from _check_place(item, said)
+        yield from _check_change(item, known)
+    size = sum(len(orjson.dumps(tool)) for tool in tools_in_messages(body).values())
+    if size > _MOST_BYTES:
+        text = f"available_tools_limit_exceeded: the tool definitions in messages have {size} bytes"
+        yield Violation("R11", text, changes[0].path)
+
+
+def _check_place(item: Placed, said: list[dict[str, Json]]) -> Iterator[Violation]:
+    if item.role != "system":
+        yield refuse("R11", item.path, f"`{item.type}` blocks may only be in system messages")
+        return
+    if said[item.message].get("clear_at") == "next_user_message":
+        yield refuse("R11", item.path, "a turn-scoped system message supports text blocks only")
+    before = next((each for each in reversed(said[: item.message]) if each.get("role") != "system"), {})
+    content = blocks(before.get("content"))
+    if before.get("role") == "assistant" and content and is_server_result(content[-1]):
+        yield refuse("R11", item.path, "tools cannot change while a turn is paused")
+
+
+def _check_change(item: Placed, known: dict[str, Json]) -> Iterator[Violation]:
+    """Check one change, and note a definition among the ``known`` tools."""
+    tool = as_dict(item.block.get("tool"))
+    kind, path = tool.get("type"), f"{item.path}.{item.type}.tool"
+    if kind == "tool_reference":
+        if str(tool.get("name")) not in known:
+            yield refuse("R11", path, f"tool_reference_unresolved: no tool is named {tool.get('name')!r}")
+    elif kind == "tool_definition" and item.type == "tool_addition":
+        yield from _check_definition(item, as_dict(tool.get("definition")), known, f"{path}.definition")
+    elif kind not in ("mcp_tool_reference", "mcp_toolset_reference"):
+        yield refuse("R11", path, f"`{kind}` is not supported in `{item.type}`")
+
+
+def _check_definition(item: Placed, tool: dict[str, Json], known: dict[str, Json], path: str) -> Iterator[Violation]:
+    name, kind = tool.get("name"), tool.get("type", "custom")
+    if not isinstance(name, str) or not name or (kind == "custom" and not isinstance(tool.get("input_schema"), dict)):
+        yield refuse("R11", path, "name and input_schema are required")
+        return
+    if name in known and _family(known[name]) != _family(tool):
+        yield refuse("R11", path, f"tool_name_conflict: {name} names a tool of another type")
+    marked = [isinstance(each.get("cache_control"), dict) for each in (item.block, tool)]
+    if all(marked) or (any(marked) and tool.get("defer_loading")):
+        text = "cache_control goes on the block or in the definition, and on neither if it is deferred"
+        yield refuse("R11", path, text)
+    known[name] = tool
+
+
+def _family(tool: dict[str, Json]) -> str:
+    """A tool's type without its date."""
+    return str(tool.get("type", "custom")).rstrip("0123456789_")

@@ -16,13 +16,11 @@ import orjson
 import trio
 
 from mnemosyne_lab.provider.choosing import Model
-from mnemosyne_lab.provider.openai_api import ENDPOINTS
+from mnemosyne_lab.provider.delivery import Chunk, CloseIdle, Cut, Head, Step, Wait
 from mnemosyne_lab.provider.prefix_cache import LocalServer
-from mnemosyne_lab.provider.provider import Provider
-from mnemosyne_lab.provider.received import Answer, Received, RecordedViolation
+from mnemosyne_lab.provider.provider import ENDPOINTS, Answer, Provider, Received, RecordedViolation
 from mnemosyne_lab.provider.rules import LARGEST_BODY
 from mnemosyne_lab.provider.script import Script, from_data
-from mnemosyne_lab.provider.wire_steps import Chunk, CloseIdle, Cut, Head, Step, Wait
 
 SECRET = b"the stand-in keeps no secrets"
 """The default, so that a signature outlives a restart."""

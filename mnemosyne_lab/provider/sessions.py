@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from mnemosyne_lab.provider.reading import Headers, Json, session_key
-from mnemosyne_lab.provider.rules_markers import Violation
+from mnemosyne_lab.provider.reading import Headers, Json, Violation, session_key
 
 
 class SessionWatch:

@@ -15,7 +15,7 @@ from mnemosyne_lab.provider.reading import (
     tools,
     turns,
 )
-from mnemosyne_lab.provider.rules_tool_changes import tools_in_messages
+from mnemosyne_lab.provider.rules_features import tools_in_messages
 
 _AGENT_HEADERS = ("x-claude-code-agent-id", "x-parent-session-id", "x-codex-parent-thread-id")
 

@@ -6,9 +6,8 @@ import attrs
 import orjson
 
 from mnemosyne.domain.tools import memory_tools
-from mnemosyne_lab.provider.composing import OpenAiContext
 from mnemosyne_lab.provider.prefix_cache import PrefixUse
-from mnemosyne_lab.provider.reply_responses import compose_responses
+from mnemosyne_lab.provider.reply_openai import OpenAiContext, compose_responses
 from mnemosyne_lab.provider.responses import view_responses
 from mnemosyne_lab.provider.script import Pace, ScriptedReply
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne_lab.provider.rules_chat import find_chat_breaches
+from mnemosyne_lab.provider.rules_openai import find_chat_breaches
 from tests.lab.provider.building import Json
 from tests.lab.provider.building_openai import CHAT_TOOL, chat, chat_call, chat_result
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mnemosyne_lab.provider.rules_responses import find_responses_breaches
-from mnemosyne_lab.provider.sealing import seal
+from mnemosyne_lab.provider.responses import seal
+from mnemosyne_lab.provider.rules_openai import find_responses_breaches
 from tests.lab.provider.building import Json
 from tests.lab.provider.building_openai import asked, item_call, item_result
 

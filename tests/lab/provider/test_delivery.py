@@ -5,7 +5,7 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne_lab.provider.wire_steps import Chunk, Cut, Head, Step, Wait, compress, frame
+from mnemosyne_lab.provider.delivery import Chunk, Cut, Head, Step, Wait, compress, frame
 
 _STEPS = st.lists(st.builds(Chunk, st.binary(max_size=20)) | st.just(Wait(1)), max_size=12)
 _FRAMING = st.sampled_from(["frame", "byte", "whole"]) | st.lists(st.integers(1, 7), min_size=1, max_size=3)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mnemosyne.domain.wire.normal_form import content_blocks
-from mnemosyne_lab.evaluation.reading import RecordedSession, read
+from mnemosyne_lab.evaluation.reading import read
+from mnemosyne_lab.evaluation.trace import Trace
 from tests.domain.recorded import DATA
 
 SESSIONS = DATA / "sessions"
@@ -26,7 +27,7 @@ def list_raw(*files: str | Path, names: Collection[str] | None = None) -> Iterat
                     yield json.loads(line)
 
 
-def list_sessions(*files: str | Path) -> list[RecordedSession]:
+def list_sessions(*files: str | Path) -> list[Trace]:
     """The sessions of files, checked and put in order."""
     return [each for each in read(_paths(files), lambda _: iter(())) if not isinstance(each, str)]
 

@@ -25,10 +25,9 @@ from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.judging import PlaceSample
 from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED
 from mnemosyne_lab.evaluation.policy import Settings
-from mnemosyne_lab.evaluation.reading import trace_of
 from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.trace import Trace, TraceRequest
+from mnemosyne_lab.evaluation.trace import Trace, TraceRequest, trace_of
 
 LONG, WINDOW = 30, 20
 """The least turns of a session, and the turns that are compared before and after a compaction."""

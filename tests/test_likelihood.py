@@ -13,8 +13,8 @@ from benchmarks.likelihood.contexts import ANSWERED, EVICTED, FULL, GRADED, MASK
 from benchmarks.likelihood.judging import score_case
 from benchmarks.likelihood.model import ArrayEngine, Floats, Scored, score
 from benchmarks.likelihood.statistics import Result, area_under_curve, estimate, least_predictable, mean_added, ratio
-from mnemosyne_lab.evaluation.reading import recording, trace_of
-from mnemosyne_lab.evaluation.trace import Trace
+from mnemosyne_lab.evaluation.reading import recording
+from mnemosyne_lab.evaluation.trace import Trace, trace_of
 
 Json = dict[str, Any]
 

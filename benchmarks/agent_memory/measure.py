@@ -26,9 +26,8 @@ from mnemosyne_lab.evaluation.demand import Demand
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import POLICIES, clear
 from mnemosyne_lab.evaluation.policy import Policy, Settings
-from mnemosyne_lab.evaluation.reading import RecordedSession, trace_of
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.trace import TraceRequest
+from mnemosyne_lab.evaluation.trace import Trace, TraceRequest, trace_of
 
 KEPT_RESULTS = 5
 ONE_QUESTION = "mnemosyne, one question"
@@ -101,7 +100,7 @@ class Watcher:
         self.in_sight.update((each.id, each.of != "foreign" and plain(each.gold) in text) for each in asked)
 
 
-def look(recorded: RecordedSession, questions: Sequence[Question]) -> dict[str, dict[str, bool]]:
+def look(recorded: Trace, questions: Sequence[Question]) -> dict[str, dict[str, bool]]:
     """Whether each question has its answer in sight, by policy and question."""
     by_turn: dict[int, list[Question]] = defaultdict(list)
     for each in questions:

@@ -17,8 +17,8 @@ from benchmarks.judge.answers import Pair
 from benchmarks.judge.rules import RULES
 from benchmarks.judge.sources import Source, sources_of
 from benchmarks.recordings import list_raw
-from mnemosyne_lab.evaluation.reading import recording, trace_of
-from mnemosyne_lab.evaluation.trace import Item, Trace
+from mnemosyne_lab.evaluation.reading import recording
+from mnemosyne_lab.evaluation.trace import Item, Trace, trace_of
 
 CHECKED = Path(__file__).parents[1] / "data" / "short_forms.json"
 TUNING, HELD_OUT = "tuning", "held-out"

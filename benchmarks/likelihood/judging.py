@@ -11,13 +11,13 @@ from benchmarks.likelihood.contexts import CUT, FULL, GROUPS, WAYS, Case, cases_
 from benchmarks.likelihood.model import Engine, Floats, Scored, Tokenizer, score
 from benchmarks.likelihood.statistics import least_predictable
 from benchmarks.recordings import ALL, list_sessions
-from mnemosyne_lab.evaluation.reading import RecordedSession, trace_of
+from mnemosyne_lab.evaluation.trace import Trace, trace_of
 
 KEPT_TOKENS = 0.3
 """The share of an object's tokens that token-level cutting keeps: as much as an L1."""
 
 
-def list_recordings() -> list[RecordedSession]:
+def list_recordings() -> list[Trace]:
     """The recorded sessions in the order of their names' hashes, so that any first part is a sample."""
     return sorted(list_sessions(ALL), key=lambda each: sha256(each.name.encode()).hexdigest())
 

@@ -14,7 +14,8 @@ from benchmarks.judge.material import CHECKED, HELD_OUT, TUNING, Material, Quest
 from benchmarks.judge.material import material as recorded_material
 from benchmarks.judge.sources import Source
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.reading import recording
+from mnemosyne_lab.evaluation.trace import trace_of
 from tests.domain.recorded import folder
 
 FILE = "".join(f"{number:6}\t{line}\n" for number, line in enumerate(["def parse_all(text, limit):", "    pass"], 41))

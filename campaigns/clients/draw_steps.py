@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mnemosyne_lab.evaluation.demand import SHORTEST_EXACT, plain, texts_of
-from mnemosyne_lab.evaluation.reading import RecordedSession, read
+from mnemosyne_lab.evaluation.reading import read
+from mnemosyne_lab.evaluation.trace import Trace
 
 TURNS, SEED = 2_600, 50
 MOST = 12_000
@@ -24,7 +25,7 @@ HEAD = """\
 """
 
 
-def draw(sessions: list[RecordedSession]) -> Iterator[str]:
+def draw(sessions: list[Trace]) -> Iterator[str]:
     """The steps of the sessions, one by one."""
     chance = random.Random(SEED)
     chance.shuffle(sessions)
@@ -32,7 +33,7 @@ def draw(sessions: list[RecordedSession]) -> Iterator[str]:
         yield from _steps(session, chance)
 
 
-def _steps(session: RecordedSession, chance: random.Random) -> Iterator[str]:
+def _steps(session: Trace, chance: random.Random) -> Iterator[str]:
     calls = {}
     shown: list[tuple[str, str]] = []
     """For each step its file, or nothing, and what it showed of it."""

@@ -35,7 +35,7 @@ from mnemosyne.projections.projection import fold
 from mnemosyne.services import conversation_files
 from mnemosyne.services.export_format import Reader
 from mnemosyne.services.exporting import check, check_own, export
-from mnemosyne_lab.evaluation import reading
+from mnemosyne_lab.evaluation import reading, trace
 from mnemosyne_lab.evaluation.exports import conversations
 from tests.domain.wire.dialects import TALK, WRITTEN, bodies
 from tests.golden.sessions import LOGS, opened
@@ -215,8 +215,8 @@ async def _export_all() -> list[bytes]:
 def _read_recording(data: bytes) -> None:
     """The reader of `evaluate` and `what-if`: it returns sessions, and messages about invalid parts."""
     for found in reading.read([_file(data)], lambda path: conversations(path, event_codec())):
-        if isinstance(found, reading.RecordedSession):
-            reading.trace_of(found)
+        if isinstance(found, trace.Trace):
+            trace.trace_of(found)
 
 
 def _search_file(data: bytes) -> None:

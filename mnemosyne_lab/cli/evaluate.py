@@ -11,7 +11,6 @@ from mnemosyne.cli.printing import progress_bar, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import printable
-from mnemosyne_lab.cli.evaluation import render_evaluation
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.prompt import Ttl
@@ -109,6 +108,7 @@ def evaluate(
     docs/evaluation.md.
     """
     from mnemosyne.app.storage import event_codec
+    from mnemosyne_lab.cli.evaluation import render_evaluation
     from mnemosyne_lab.cli.judge import check_judge, judge, render_judge
     from mnemosyne_lab.evaluation.exports import conversations
     from mnemosyne_lab.evaluation.policies import NATIVE, UNMANAGED

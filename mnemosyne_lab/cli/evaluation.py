@@ -6,13 +6,25 @@ from typing import Any
 
 from mnemosyne.cli.printing import PAGE_WIDTH, table_lines, terminal_width
 from mnemosyne.figures import plural, printable
+from mnemosyne_lab.evaluation.report_figures import (
+    AGAINST,
+    BEST,
+    COLUMNS,
+    LIMITS,
+    STRETCHES,
+    STRETCHES_SHOWN,
+    best,
+    denominator,
+    rows_of_comparisons,
+    rows_of_dearer,
+    wire_sentence,
+)
+from mnemosyne_lab.evaluation.report_json import report
 from mnemosyne_lab.evaluation.results import Evaluation
 
 
 def render_evaluation(evaluation: Evaluation, *, width: int | None = None) -> str:
     """The verdict, the table, the legend and the skipped inputs. ``width`` as in ``table_lines``."""
-    from mnemosyne_lab.evaluation.report_json import report
-
     told = report(evaluation)
     lines: list[str] = []
     if told["verdict"]:
@@ -30,8 +42,6 @@ def render_evaluation(evaluation: Evaluation, *, width: int | None = None) -> st
 
 
 def _table(policies: Mapping[str, Any], width: int | None) -> list[str]:
-    from mnemosyne_lab.evaluation.report_figures import BEST, COLUMNS, best
-
     titles = [column.title for column in COLUMNS]
     winners = {column.title: best(column, policies) for column in COLUMNS}
     rows = []
@@ -44,8 +54,6 @@ def _table(policies: Mapping[str, Any], width: int | None) -> list[str]:
 
 def _against(told: Mapping[str, Any], width: int | None) -> Iterator[str]:
     """A row for each tariff: the bill relative to each alternative, and the other columns for the first of these."""
-    from mnemosyne_lab.evaluation.report_figures import AGAINST, rows_of_comparisons
-
     rows = rows_of_comparisons(told)
     if rows:
         (_, _, billed), *others = AGAINST
@@ -63,8 +71,6 @@ def _against(told: Mapping[str, Any], width: int | None) -> Iterator[str]:
 
 def _dearer(told: Mapping[str, Any], width: int | None) -> Iterator[str]:
     """The reasons for dearer ends, longest first."""
-    from mnemosyne_lab.evaluation.report_figures import STRETCHES, STRETCHES_SHOWN, rows_of_comparisons, rows_of_dearer
-
     rows = rows_of_dearer(told)
     if rows:
         against = rows_of_comparisons(told)[0]["against"]
@@ -90,18 +96,6 @@ def _grid(rows: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
 
 
 def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    from mnemosyne_lab.evaluation.report_figures import (
-        AGAINST,
-        BEST,
-        COLUMNS,
-        LIMITS,
-        STRETCHES,
-        denominator,
-        rows_of_comparisons,
-        rows_of_dearer,
-        wire_sentence,
-    )
-
     policies = told["policies"]
     for column in COLUMNS:
         yield column.title, column.words

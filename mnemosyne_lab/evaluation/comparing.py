@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, groupby
 
-from mnemosyne_lab.evaluation.results import DEARER, DearerStretch, PolicyComparison, SessionResult
+from mnemosyne_lab.evaluation.results import DEARER, DearerStretch, PolicyComparison, SessionResult, list_ends
 
 SMALLER = Fraction(98, 100)
 """A prompt below this share of another means that the client dropped some of its history."""
@@ -48,12 +48,7 @@ def compare(
 
 def ends_of(managed: SessionResult, other: SessionResult) -> list[Fraction]:
     """For each request, the ratio of both bills if the session had ended after it."""
-    sums = zip(
-        accumulate(point.billed for point in managed.points),
-        accumulate(point.billed for point in other.points),
-        strict=True,
-    )
-    return [billed / without for billed, without in sums if without]
+    return list_ends((point.billed for point in managed.points), (point.billed for point in other.points))
 
 
 def find_dearer(managed: SessionResult, other: SessionResult) -> Iterator[DearerStretch]:
@@ -92,3 +87,20 @@ def _explain(managed: SessionResult, other: SessionResult, number: int) -> str:
     if other.points[number].prompt < SMALLER * point.prompt:
         return "the other client had dropped some of its history"
     return "its prompt was larger, or less of it was in the cache"
+
+
+def payback(turn: int, saved: dict[int, Fraction]) -> int | None:
+    """The number of turns until the savings are back at their level before this turn; None if not within the session.
+
+    ``saved`` is the session's total savings by turn. Earlier rewrites contribute, so this is the session's recovery,
+    not one epoch's yield.
+    """
+    before = next((value for at, value in reversed(saved.items()) if at < turn), Fraction(0))
+    return next((at - turn for at, value in saved.items() if at >= turn and value >= before), None)
+
+
+def list_paybacks(session: SessionResult) -> list[int | None]:
+    """The turns until each rewrite of a session had paid off."""
+    saved = accumulate(point.shadow - point.billed for point in session.points)
+    by_turn = {point.turn: amount for point, amount in zip(session.points, saved, strict=True)}
+    return [payback(epoch.turn, by_turn) for epoch in session.epochs]

@@ -15,7 +15,8 @@ import attrs
 from mnemosyne.domain.text.entities import specifics
 from mnemosyne.domain.window.assembly import REPLACED
 from mnemosyne.domain.wire.blocks import is_call
-from mnemosyne_lab.evaluation.trace import Item, Trace, TracePart, TraceRequest
+from mnemosyne.domain.wire.normal_form import content_blocks
+from mnemosyne_lab.evaluation.trace import Item, Trace, TracePart
 
 EXACT = "exact text"
 SHORTEST_EXACT = 12
@@ -80,57 +81,46 @@ def demands(trace: Trace) -> tuple[Demand, ...]:
         if reply is not None and reply["role"] == "assistant":
             newest = "\n".join(texts_of(trace.messages[before : request.messages]))
             ordered = [reset.kept_from for reset in trace.resets if reset.by_user and reset.turn <= request.turn]
-            found += _of_reply(request, reply, newest, held.between(max(ordered, default=0), request.messages))
+            there = range(max(ordered, default=0), request.messages)
+            for text, kind in _list_needed(reply, newest):
+                # What nothing before the newest input holds is no demand.
+                if sources := held.find(text, kind, there)[:MOST_SOURCES]:
+                    ids = tuple(item.id for item in sources)
+                    found.append(Demand(turn=request.turn, text=text, kind=kind, sources=ids))
         before = request.messages + 1
     return tuple(found)
 
 
-def _of_reply(request: TraceRequest, reply: Mapping[str, Any], newest: str, held: "_Range") -> Iterator[Demand]:
+def _list_needed(reply: Mapping[str, Any], newest: str) -> Iterator[tuple[str, str]]:
+    """The texts of a reply, with their kinds, that the newest input does not hold."""
     shown = plain(newest)
     for old in dict.fromkeys(map(plain, _exact_texts(reply))):
         if old not in shown:
-            yield from _demand(request, old, EXACT, held.with_text(old))
+            yield old, EXACT
     present = {each.text for each in specifics(newest)}
     taken = {each.text: each.kind.value for each in specifics("\n".join(_list_demands(reply)))}
     for text in sorted(taken.keys() - present):
         if text not in newest:
-            yield from _demand(request, text, taken[text], held.with_specific(text))
-
-
-def _demand(request: TraceRequest, text: str, kind: str, sources: Sequence[Item]) -> Iterator[Demand]:
-    """The demand for a text, if anything before the newest input holds it."""
-    if sources:
-        ids = tuple(item.id for item in sources[:MOST_SOURCES])
-        yield Demand(turn=request.turn, text=text, kind=kind, sources=ids)
+            yield text, taken[text]
 
 
 class _Held:
     """Which object holds what, the latest first."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        self.items = sorted((item for item in items if item.places), key=lambda item: item.places[-1], reverse=True)
-        self.plain = {item.id: plain(item.text) for item in self.items}
-        self.by_specific: dict[str, list[Item]] = {}
-        for item in self.items:
+        self._items = sorted((item for item in items if item.places), key=lambda item: item.places[-1], reverse=True)
+        self._plain = {item.id: plain(item.text) for item in self._items}
+        self._by_specific: dict[str, list[Item]] = {}
+        for item in self._items:
             for text in {each.text for each in specifics(item.text)}:
-                self.by_specific.setdefault(text, []).append(item)
+                self._by_specific.setdefault(text, []).append(item)
 
-    def between(self, first: int, last: int) -> "_Range":
-        """Those that begin in these messages."""
-        return _Range(self, range(first, last))
-
-
-@attrs.frozen
-class _Range:
-    held: _Held
-    messages: range
-
-    def with_specific(self, text: str) -> list[Item]:
-        return [item for item in self.held.by_specific.get(text, ()) if item.places[0].message in self.messages]
-
-    def with_text(self, text: str) -> list[Item]:
-        there = (item for item in self.held.items if item.places[0].message in self.messages)
-        return [item for item in there if text in self.held.plain[item.id]]
+    def find(self, text: str, kind: str, messages: range) -> list[Item]:
+        """The objects that begin in these messages and hold an exact text, or a specific of another kind."""
+        if kind == EXACT:
+            there = [item for item in self._items if item.places[0].message in messages]
+            return [item for item in there if text in self._plain[item.id]]
+        return [item for item in self._by_specific.get(text, ()) if item.places[0].message in messages]
 
 
 def outcome(demand: Demand, shown: Callable[[str], ShownObject], window: Callable[[], Iterable[str]]) -> Outcome:
@@ -155,7 +145,7 @@ def _declares(rendering: ShownObject, demand: Demand) -> bool:
 
 
 def _exact_texts(reply: Mapping[str, Any]) -> Iterator[str]:
-    for block in _blocks(reply):
+    for block in content_blocks(reply["content"]):
         if is_call(block) and isinstance(block.get("input"), dict):
             yield from _old_texts(block["input"])
 
@@ -172,7 +162,7 @@ def _old_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 def _list_demands(reply: Mapping[str, Any]) -> Iterator[str]:
     """The texts of a reply without its thinking, which cannot be checked."""
-    for block in _blocks(reply):
+    for block in content_blocks(reply["content"]):
         match block:
             case {"type": "text", "text": str(text)}:
                 yield text
@@ -183,7 +173,7 @@ def _list_demands(reply: Mapping[str, Any]) -> Iterator[str]:
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """All that a reader of messages sees, thinking aside."""
     for message in messages:
-        for block in _blocks(message):
+        for block in content_blocks(message["content"]):
             match block:
                 case {"type": "tool_result", "content": content}:
                     yield from _strings(content)
@@ -191,11 +181,6 @@ def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
                     yield text
                 case {"type": "tool_use", "input": arguments}:
                     yield from _strings(arguments)
-
-
-def _blocks(message: Mapping[str, Any]) -> list[Any]:
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
 def _strings(value: object) -> Iterator[str]:

@@ -88,31 +88,24 @@ def _comparison(found: PolicyComparison) -> dict[str, Any]:
 
 
 def _policy(policy: PolicyResult) -> dict[str, Any]:
-    return {
-        "about": policy.about,
-        "bound": policy.bound,
-        "totals": _totals(policy.sessions),
-        "sessions": [{"name": session.name, **_sums([session])} for session in policy.sessions],
-    }
+    sessions = [{"name": session.name, **_sums([session])} for session in policy.sessions]
+    return {"about": policy.about, "bound": policy.bound, "totals": _totals(policy.sessions), "sessions": sessions}
+
+
+_DEMANDS = ("evictions", "exact_faults", "demands", "resident", "declared", "silent", "wire_violations")
 
 
 def _sums(sessions: Sequence[SessionResult]) -> dict[str, Any]:
+    def add(name: str) -> Any:
+        return sum(getattr(session, name) for session in sessions)
+
     return {
-        "turns": sum(session.turns for session in sessions),
-        "tokens_sent": sum(session.tokens_sent for session in sessions),
-        "tokens_unmanaged": sum(session.tokens_unmanaged for session in sessions),
-        "billed": round_amount(sum(session.billed for session in sessions), 3),
-        "billed_unmanaged": round_amount(sum(session.billed_unmanaged for session in sessions), 3),
-        "dollars": sum(session.nanodollars for session in sessions) / NANODOLLARS,
-        "dollars_unmanaged": sum(session.nanodollars_unmanaged for session in sessions) / NANODOLLARS,
+        **{name: add(name) for name in ("turns", "tokens_sent", "tokens_unmanaged")},
+        **{name: round_amount(add(name), 3) for name in ("billed", "billed_unmanaged")},
+        "dollars": add("nanodollars") / NANODOLLARS,
+        "dollars_unmanaged": add("nanodollars_unmanaged") / NANODOLLARS,
         "epochs": sum(len(session.epochs) for session in sessions),
-        "evictions": sum(session.evictions for session in sessions),
-        "exact_faults": sum(session.exact_faults for session in sessions),
-        "demands": sum(session.demands for session in sessions),
-        "resident": sum(session.resident for session in sessions),
-        "declared": sum(session.declared for session in sessions),
-        "silent": sum(session.silent for session in sessions),
-        "wire_violations": sum(session.wire_violations for session in sessions),
+        **{name: add(name) for name in _DEMANDS},
     }
 
 

@@ -4,7 +4,7 @@ Billed amounts are in *input-token equivalents*: tokens weighted by their price 
 and the dollars (whole nanodollars) stay exact until they are written as decimal numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
@@ -15,6 +15,12 @@ from mnemosyne_lab.evaluation.judging import JudgedPlace, JudgeResult
 
 DEARER = Fraction(102, 100)
 """A session whose bill is more than this many times the unmanaged one counts as having cost more."""
+
+
+def list_ends(billed: Iterable[Fraction], without: Iterable[Fraction]) -> list[Fraction]:
+    """The ratio of both sums after each request that is not free."""
+    sums = zip(accumulate(billed), accumulate(without), strict=True)
+    return [one / other for one, other in sums if other]
 
 
 @attrs.frozen(kw_only=True)
@@ -105,12 +111,7 @@ class SessionResult:
     @property
     def ends(self) -> list[Fraction]:
         """The ratio after each turn, as if the session had ended there."""
-        sums = zip(
-            accumulate(point.billed for point in self.points),
-            accumulate(point.shadow for point in self.points),
-            strict=True,
-        )
-        return [billed / shadow for billed, shadow in sums if shadow]
+        return list_ends((point.billed for point in self.points), (point.shadow for point in self.points))
 
 
 @attrs.frozen(kw_only=True)

@@ -19,13 +19,21 @@ from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.judging import PlaceSample
 from mnemosyne_lab.evaluation.policies import DENOMINATORS, NATIVE, POLICIES, UNCOMPACTED, UNMANAGED
 from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
-from mnemosyne_lab.evaluation.reading import Exported, RecordedSession, read, trace_of
+from mnemosyne_lab.evaluation.reading import Exported, read
 from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.small_window import Driven, render_too_small, render_window, split_too_small
 from mnemosyne_lab.evaluation.tariffs import API_5M, JudgedTariff
-from mnemosyne_lab.evaluation.trace import Step, pass_on
-from mnemosyne_lab.evaluation.verdict import choose_policy_to_judge, find_judged, verdict, verdicts
+from mnemosyne_lab.evaluation.trace import Step, Trace, pass_on, trace_of
+from mnemosyne_lab.evaluation.verdict import (
+    Driven,
+    choose_policy_to_judge,
+    find_judged,
+    render_too_small,
+    render_window,
+    split_too_small,
+    verdict,
+    verdicts,
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +77,7 @@ def evaluate(
 
 
 def evaluate_recordings(
-    recordings: Sequence[RecordedSession],
+    recordings: Sequence[Trace],
     asked: RunPlan,
     *,
     skipped: Sequence[str] = (),
@@ -133,9 +141,9 @@ def evaluate_recordings(
 
 
 def _choose(
-    sessions: Iterable[RecordedSession | str], min_turns: int, say: Callable[[str], None]
-) -> tuple[list[RecordedSession], list[str]]:
-    recordings: list[RecordedSession] = []
+    sessions: Iterable[Trace | str], min_turns: int, say: Callable[[str], None]
+) -> tuple[list[Trace], list[str]]:
+    recordings: list[Trace] = []
     skipped: list[str] = []
     assumed: dict[str, list[str]] = {}
     for found in sessions:
@@ -158,13 +166,13 @@ def _choose(
 class _Run(Generic[T]):
     """The work for each recording, which passes its requests ``passes`` times."""
 
-    do: Callable[[RecordedSession, Step], T]
+    do: Callable[[Trace, Step], T]
     passes: int
 
 
 def _results(
     run: _Run[T],
-    recordings: Sequence[RecordedSession],
+    recordings: Sequence[Trace],
     workers: int,
     progress: Callable[[int, int], None],
 ) -> list[T]:
@@ -188,7 +196,7 @@ def _results(
 
 
 def _ready(
-    do: Callable[[RecordedSession, Step], T], recordings: Sequence[RecordedSession], workers: int, step: Step
+    do: Callable[[Trace, Step], T], recordings: Sequence[Trace], workers: int, step: Step
 ) -> Iterator[tuple[int, T]]:
     """Yield each recording's number and result as soon as it is ready. ``step`` is called only for work in this
     process.
@@ -207,7 +215,7 @@ def _ready(
             raise
 
 
-def _session(asked: RunPlan, recorded: RecordedSession, step: Step) -> Driven:
+def _session(asked: RunPlan, recorded: Trace, step: Step) -> Driven:
     """Drive one session under each policy and each alternative. Reality is always driven as the reference; in a limited
     window that is a client that compacts.
     """

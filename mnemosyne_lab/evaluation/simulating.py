@@ -12,9 +12,10 @@ from mnemosyne.services.simulated import SimulatedBranch, SimulatedTurn, write_b
 from mnemosyne_lab.evaluation.exports import conversations
 from mnemosyne_lab.evaluation.policies import POLICIES
 from mnemosyne_lab.evaluation.policy import Settings
-from mnemosyne_lab.evaluation.reading import RecordedSession, read
+from mnemosyne_lab.evaluation.reading import read
 from mnemosyne_lab.evaluation.results import SessionResult
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
+from mnemosyne_lab.evaluation.trace import Trace
 
 
 def list_policies() -> Mapping[str, str]:
@@ -27,7 +28,7 @@ def simulate_branch(path: Path, branch: str, policy: str) -> SimulatedBranch:
     unknown policy.
     """
     recordings = read([path], partial(conversations, codec=event_codec()))
-    told = [each for each in recordings if isinstance(each, RecordedSession)]
+    told = [each for each in recordings if isinstance(each, Trace)]
     recording = next((each for each in told if each.name.endswith(f" {branch}")), None)
     if recording is None:
         raise NotFound(f"Branch {branch!r} is no conversation of an agent, so no policy can be tried on it.")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from mnemosyne_lab.evaluation.demand import Demand, Outcome, ShownObject, demands, outcome, plain
-from mnemosyne_lab.evaluation.reading import recording, trace_of
-from mnemosyne_lab.evaluation.trace import TracePart
+from mnemosyne_lab.evaluation.reading import recording
+from mnemosyne_lab.evaluation.trace import TracePart, trace_of
 from tests.lab.evaluation.recordings import LONG, Step, line_of, session, traced
 
 READ_THEN_EDIT: list[Step] = [("read", 1, 5), ("run", 2, 5), ("run", 3, 5), ("edit", 1, 5), ("run", 0, 5)]

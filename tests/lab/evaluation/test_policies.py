@@ -11,9 +11,9 @@ from mnemosyne.domain.window.assembly import ObjectRendering
 from mnemosyne_lab.evaluation.demand import demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import CLEARED, POLICIES, UNMANAGED, clear
-from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.reading import recording
 from mnemosyne_lab.evaluation.results import SessionResult
-from mnemosyne_lab.evaluation.trace import Trace
+from mnemosyne_lab.evaluation.trace import Trace, trace_of
 from tests.domain.recorded import sessions
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, long_trace, sized, traced
 from tests.profiles import examples

@@ -13,9 +13,10 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne_lab.evaluation.policies import UNMANAGED
 from mnemosyne_lab.evaluation.policy import Settings
-from mnemosyne_lab.evaluation.reading import GAP, RecordedSession, Unreadable, read, recording, trace_of
+from mnemosyne_lab.evaluation.reading import GAP, Unreadable, read, recording
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
 from mnemosyne_lab.evaluation.tariffs import API_5M
+from mnemosyne_lab.evaluation.trace import Trace, trace_of
 from mnemosyne_lab.evaluation.transcripts import lines_of
 from tests.damaged import chances, damage_lines
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, long_trace, session, traced
@@ -30,7 +31,7 @@ def _file(path: Path, *lines: object) -> Path:
 def test_unreadable_session_is_named_with_its_line_and_the_rest_is_read(tmp_path: Path) -> None:
     path = _file(tmp_path / "some.jsonl", session(LONG, "one"), "{not json\n", "[1]\n", session(LONG, "two"))
     found = list(read([tmp_path / "none.jsonl", path, _file(tmp_path / "empty.jsonl")], lambda _: iter(())))
-    assert [each.name for each in found if isinstance(each, RecordedSession)] == ["one", "two"]
+    assert [each.name for each in found if isinstance(each, Trace)] == ["one", "two"]
     assert [each for each in found if isinstance(each, str)] == [
         f"{tmp_path}/none.jsonl: it cannot be read: No such file or directory.",
         f"{path}, line 2: it is no recorded session: no JSON object stands there.",
@@ -192,6 +193,6 @@ def test_any_file_is_evaluated_or_named(tmp_path: Path) -> None:
     for chance in chances(25):
         path = tmp_path / "a.jsonl"
         path.write_bytes(damage_lines([json.dumps(whole).encode() + b"\n"], chance))
-        found = [each for each in read([path], lambda _: iter(())) if isinstance(each, RecordedSession)]
+        found = [each for each in read([path], lambda _: iter(())) if isinstance(each, Trace)]
         if found:
             evaluate_recordings(found, plan, skipped=[], progress=lambda *_: None, workers=1)

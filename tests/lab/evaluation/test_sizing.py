@@ -6,9 +6,9 @@ from hypothesis import given
 from mnemosyne.domain.cost.tokens import Estimator, features_of_message
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne_lab.evaluation.policy import FIXED, MODEL, Settings
-from mnemosyne_lab.evaluation.reading import recording, trace_of
+from mnemosyne_lab.evaluation.reading import recording
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.trace import Trace
+from mnemosyne_lab.evaluation.trace import Trace, trace_of
 from tests.lab.evaluation.recordings import LONG, STEPS, Json, Step, long_trace, session, sized, traced
 from tests.profiles import examples
 

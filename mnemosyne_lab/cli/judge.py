@@ -17,7 +17,7 @@ from mnemosyne.domain.helper.task import HelperTask, Inputs, Result
 from mnemosyne.domain.session.budget import Budget, DaySpending
 from mnemosyne.errors import BadOption, alone
 from mnemosyne.figures import dollars_text, plural, printable
-from mnemosyne_lab.evaluation.judging import JUDGE, JudgedPlace, Judgement, JudgeResult, choose_places
+from mnemosyne_lab.evaluation.judging import JUDGE, JudgedPlace, Judgement, JudgeResult, choose_places, one_line
 from mnemosyne_lab.evaluation.results import Evaluation
 
 
@@ -121,8 +121,3 @@ def render_judge(found: JudgeResult | None) -> str:
 
 def _name(place: JudgedPlace) -> str:
     return f"{printable(place.session)}, turn {place.turn}"
-
-
-def one_line(text: str) -> str:
-    """A text on one line, safe to print."""
-    return printable(" ".join(text.split()))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import click
@@ -12,14 +12,13 @@ from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import configuration, log_options
-from mnemosyne.figures import amount_text, dollars_text, percent_text, plural, printable
+from mnemosyne.figures import printable
 
 if TYPE_CHECKING:
     from mnemosyne.config import Config
     from mnemosyne_lab.trial.judging import JudgedTrial
     from mnemosyne_lab.trial.record import RunResult, TrialRecord
-    from mnemosyne_lab.trial.running import Stopped
-    from mnemosyne_lab.trial.statistics import Conclusion, PairCounts
+    from mnemosyne_lab.trial.report import TrialResult
 
 _ENVIRON = "In runs {} memory, set NAME to the value of VARIABLE, such as the key of another workspace."
 
@@ -108,6 +107,7 @@ def trial(
     """
     from mnemosyne_lab.cli.judge import check_judge
     from mnemosyne_lab.trial.record import TrialRecord, TrialTerms
+    from mnemosyne_lab.trial.report import TrialResult, as_data, render, render_reasons
     from mnemosyne_lab.trial.running import Arm, run_pairs, run_task
     from mnemosyne_lab.trial.tasks import order_runs, read_tasks
 
@@ -170,7 +170,7 @@ def _write(path: Path, found: "TrialResult") -> None:
     from mnemosyne_lab.trial.report import trial_report
 
     try:
-        write_private(path, trial_report(render(found), as_data(found)))
+        write_private(path, trial_report(found))
     except OSError as error:
         raise click.ClickException(f"{path} cannot be written: {error.strerror or error}.") from None
 
@@ -184,125 +184,3 @@ def _take(named: Sequence[str]) -> dict[str, str]:
             raise click.BadParameter(f"{each!r} is not NAME=VARIABLE with a VARIABLE that is set.")
         found[name] = os.environ[variable]
     return found
-
-
-@attrs.frozen
-class TrialResult:
-    """A trial as far as it has run. ``margin`` is a share."""
-
-    runs: Sequence["RunResult"]
-    margin: float
-    stopped: "Stopped | None" = None
-    judged: "JudgedTrial | None" = None
-
-    @property
-    def counts(self) -> "PairCounts":
-        """The results of its pairs."""
-        from mnemosyne_lab.trial.record import count_pairs
-
-        return count_pairs(self.runs)
-
-
-def render(trial: TrialResult) -> list[str]:
-    """The result of a trial in sentences; the first is the conclusion."""
-    from mnemosyne_lab.trial.statistics import conclude, interval, mcnemar
-
-    counts = trial.counts
-    lines = []
-    if trial.stopped is not None:
-        lines.append(f"Stopped: {trial.stopped.why}. To continue, run the same command with a larger budget.")
-    if not counts.pairs:
-        return ["No pair has ended yet.", *lines]
-    low, high = interval(counts)
-    with_memory, without = counts.both + counts.gained, counts.both + counts.lost
-    found = conclude(counts, trial.margin)
-    return [
-        _render_conclusion(found, counts, trial.margin),
-        *lines,
-        f"{with_memory} passed with memory and {without} without it, a difference of"
-        f" {100 * counts.difference:+.1f} points (90 %: {100 * low:+.1f} to {100 * high:+.1f}).",
-        f"{counts.gained} passed only with memory and {counts.lost} only without it (McNemar's exact test of any"
-        f" difference: p = {mcnemar(counts):.3f}).",
-        *_render_costs(trial.runs),
-        *_render_judged(trial.judged),
-    ]
-
-
-def _render_conclusion(found: "Conclusion", counts: "PairCounts", margin: float) -> str:
-    from mnemosyne_lab.trial.statistics import TrialOutcome
-
-    points = f"{100 * margin:g} {'point' if margin == 0.01 else 'points'}"
-    pairs = plural(counts.pairs, "pair")
-    if found.outcome is TrialOutcome.NOT_WORSE:
-        return f"Not worse by {points} with memory: shown by {pairs} (p = {found.p:.3f})."
-    if found.outcome is TrialOutcome.WORSE:
-        return f"Worse by more than {points} with memory: shown by {pairs}."
-    if found.needed is None:
-        more = "more will not help if the difference stays"
-    else:
-        more = f"about {found.needed:,} needed to show that memory is not worse by {points}"
-    return f"Inconclusive: {pairs}, {more} (p = {found.p:.3f})."
-
-
-def _render_judged(judged: "JudgedTrial | None") -> list[str]:
-    from mnemosyne_lab.evaluation.judging import EQUIVALENT
-    from mnemosyne_lab.trial.judging import DISAGREE
-
-    if judged is None:
-        return []
-    agreed = "" if judged.agreement is None else f" (agreement {percent_text(judged.agreement)})"
-    missing = f" {plural(judged.missing, 'pair')} not judged." if judged.missing else ""
-    return [
-        f"{plural(len(judged.pairs), 'pair')} judged by {printable(judged.helper)}, each in both orders:"
-        f" {judged.count(EQUIVALENT)} equivalent, {judged.count('with')} better with memory,"
-        f" {judged.count('without')} better without, {judged.count(DISAGREE)} with different verdicts{agreed},"
-        f" {judged.count(None)} without a usable answer; cost {dollars_text(judged.nanodollars)}.{missing}"
-    ]
-
-
-def render_reasons(judged: "JudgedTrial | None") -> list[str]:
-    """The reasons for each pair that is not equivalent or has no verdict."""
-    from mnemosyne_lab.cli.judge import one_line  # imported late: slow
-
-    lines = []
-    for each in judged.pairs if judged is not None else ():
-        if each.reasons:
-            lines.append(f"{printable(each.name)}: rejected because {one_line('; '.join(each.reasons))}")
-        elif each.differences:
-            lines.append(f"{printable(each.name)}: better {each.verdict} memory")
-            lines += [f"  {one_line(why.why)}\n    > {one_line(why.quote)}" for why in each.differences]
-    return lines
-
-
-def _render_costs(results: Sequence["RunResult"]) -> list[str]:
-    costs = []
-    for arm in ("with", "without"):
-        own = [each for each in results if each.arm == arm]
-        dollars = [each.dollars for each in own if each.dollars is not None]
-        seconds = sum(each.seconds for each in own)
-        cost = amount_text(sum(dollars)) if own and len(dollars) == len(own) else "an unknown sum"
-        costs.append(f"{cost} and {seconds:.0f} s {arm} memory")
-    return [f"All runs took {' and '.join(costs)}."]
-
-
-def as_data(trial: TrialResult) -> dict[str, Any]:
-    """The same for programs."""
-    from mnemosyne_lab.trial.statistics import conclude, interval, mcnemar
-
-    counts, judged = trial.counts, trial.judged
-    found = conclude(counts, trial.margin)
-    texts = attrs.filters.exclude("changes", "output")
-    return {
-        "conclusion": found.outcome.value,
-        "pairs": counts.pairs,
-        **attrs.asdict(counts),
-        "difference": counts.difference,
-        "interval": interval(counts),
-        "margin": trial.margin,
-        "p_not_inferior": found.p,
-        "p_mcnemar": mcnemar(counts),
-        "pairs_needed": found.needed,
-        "stopped": None if trial.stopped is None else trial.stopped.why,
-        "runs": [attrs.asdict(each, filter=texts) for each in trial.runs],
-        "judge": judged and {**attrs.asdict(judged), "agreement": judged.agreement},
-    }

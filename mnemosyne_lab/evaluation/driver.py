@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
@@ -177,7 +177,7 @@ class _Run:
         self._tokens_sent += tokens.prompt
         billed = self._pay(attrs.evolve(tokens, output=request.output or 0))
         if plan is not None:
-            self._note_epoch(request, plan, situation, billed, appended)
+            self._note_epoch(plan, situation, billed)
         self._last_at = request.at
         self._points.append(self._point(request, compacting + billed, self._nanodollars - spent))
 
@@ -190,14 +190,8 @@ class _Run:
         found = self._policy.compacts(self._settings, before, before + new, request.at, self._last_at)
         if found is None:
             return None
-        return Reset(
-            turn=request.turn,
-            kept_from=self._sent,
-            summary=SUMMARY_NOT_KNOWN,
-            by_user=False,
-            at=found.at,
-            tokens=found.tokens,
-        )
+        reset = Reset(turn=request.turn, kept_from=self._sent, summary=SUMMARY_NOT_KNOWN, by_user=False)
+        return attrs.evolve(reset, at=found.at, tokens=found.tokens)
 
     def _ask_for_summary(self, reset: Reset, request: TraceRequest) -> Fraction:
         """Bill the client's own compaction: the prompt again and the summary. Unsent messages are not written to the
@@ -206,8 +200,10 @@ class _Run:
         dropped = self._sized.messages[self._sent : reset.kept_from]
         asked = self._prompt.extend([*self._sized.blocks(dropped), SUMMARY_REQUEST])
         tokens = self._bill(asked, request.at if reset.at is None else reset.at, marked=self._prompt)
-        known = self._sized.text_tokens(reset.summary) if reset.tokens is None else None
-        output = SUMMARY_TOKENS * (reset.tokens or 0) // COMPACTED_TOKENS if known is None else known
+        if reset.tokens is None:
+            output = self._sized.text_tokens(reset.summary)
+        else:
+            output = SUMMARY_TOKENS * reset.tokens // COMPACTED_TOKENS
         self._last_at = self._last_at if reset.at is None else reset.at
         return self._pay(attrs.evolve(tokens, output=output))
 
@@ -263,19 +259,18 @@ class _Run:
             exchange=request.exchange,
             mode=self._policy.mode,
             reuse=count_reuse(self._reuse, self._items),
-            also=self._dollars_so_far() if PaidIn.DOLLARS in self._settings.tariff.tariff.units[1:] else (),
+            also=(self._dollars_so_far(),) if PaidIn.DOLLARS in self._settings.tariff.tariff.units[1:] else (),
         )
 
-    def _dollars_so_far(self) -> tuple[CostSoFar]:
+    def _dollars_so_far(self) -> CostSoFar:
         """The cost in dollars, which must not rise either when another unit is weighed."""
         weights = weights_at(self._price)
-        cost = CostSoFar(
+        return CostSoFar(
             read=weights.read,
             write=weights.write_5m if self._settings.ttl == "5m" else weights.write_1h,
             billed=Fraction(self._nanodollars, self._price.input),
             shadow=Fraction(self._unmanaged_nanodollars, self._price.input),
         )
-        return (cost,)
 
     def _candidates(self, request: TraceRequest) -> list[Candidate]:
         known = [each for each in self._visible if each.item.born <= self._count_known(request)]
@@ -290,7 +285,7 @@ class _Run:
         """
         return request.turn - 1 if self._policy.has_memory else request.turn
 
-    def _candidate(self, each: SizedItem, request: TraceRequest, later: Later = Later.NOTHING) -> Candidate:
+    def _candidate(self, each: SizedItem, request: TraceRequest, later: Later) -> Candidate:
         item = each.item
         told = self._count_known(request)
         used = (use.turn for use in item.uses if use.known <= told)
@@ -337,12 +332,13 @@ class _Run:
         )
         self._begin(rendered)
         if not self._policy.free:  # what pays for its rewrites would be sent
-            self._judge()
+            self._check_wire()
         if self._head == "5m":
             self._head = self._policy.head(self._settings, situation, situation.prompt - self._prompt.tokens)
 
-    def _judge(self) -> None:
-        self._violations += len(violations(_body(self._wire), BETAS))
+    def _check_wire(self) -> None:
+        body = {"model": "claude-opus-5-5", "max_tokens": 1024, "messages": self._wire}
+        self._violations += len(violations(body, BETAS))
 
     def _set(self, each: SizedItem, fidelity: Fidelity) -> None:
         if each.tokens[fidelity] is None:
@@ -365,20 +361,15 @@ class _Run:
             for place in each.item.places
         }
 
-    def _note_epoch(
-        self, request: TraceRequest, plan: Plan, situation: Situation, billed: Fraction, appended: Prompt
-    ) -> None:
+    def _note_epoch(self, plan: Plan, situation: Situation, billed: Fraction) -> None:
         """Record an epoch. Its price is the difference to the same request without a rewrite."""
-        if situation.cold or situation.idle is None:
-            unchanged = appended.tokens * situation.write
-        else:
-            unchanged = (appended.tokens - situation.new) * situation.read + situation.new * situation.write
-        price = billed - unchanged
+        written = situation.prompt if situation.cold or situation.idle is None else situation.new
+        unchanged = (situation.prompt - written) * situation.read + written * situation.write
         self._epochs.append(
             Epoch(
-                turn=request.turn,
+                turn=situation.turn,
                 reason=plan.reason,
-                price=price,
+                price=billed - unchanged,
                 expected_price=plan.price,
                 expected_payback=plan.payback,
             )
@@ -414,9 +405,8 @@ class _Run:
             return self._bill(self._prompt, request.at)
         whole = self._prompt.tokens
         new = min(sum(step.block.tokens for step in added if step.block.kind not in THINKING), whole)
-        if self._settings.ttl == "1h":
-            return Tokens(read=whole - new, write_1h=new)
-        return Tokens(read=whole - new, write_5m=new)
+        written = Tokens(write_1h=new) if self._settings.ttl == "1h" else Tokens(write_5m=new)
+        return attrs.evolve(written, read=whole - new)
 
     def _pay(self, tokens: Tokens) -> Fraction:
         equivalents = self._settings.tariff.equivalents(tokens, self._price)
@@ -504,20 +494,19 @@ class _Run:
         self._append(_round(each, request.turn))
         tokens = self._bill(self._prompt, request.at)
         self._tokens_sent += tokens.prompt
-        before = self._nanodollars
+        last, before = self._points[-1], self._nanodollars
         billed = self._pay(attrs.evolve(tokens, output=CALL_TOKENS))
-        last, spent = self._points[-1], self._nanodollars - before
         self._points[-1] = attrs.evolve(
             last,
             billed=last.billed + billed,
-            nanodollars=last.nanodollars + spent,
+            nanodollars=last.nanodollars + self._nanodollars - before,
             restored=last.restored + each.tokens[0],
         )
 
     # The result
 
     def result(self) -> SessionResult:
-        self._judge()
+        self._check_wire()
         unmanaged = sum(point.unmanaged_tokens for point in self._points)
         shadow = sum((point.shadow for point in self._points), Fraction(0))
         return SessionResult(
@@ -563,11 +552,6 @@ def _round(each: SizedItem, turn: int) -> list[Message]:
     call = {"type": "tool_use", "id": key, "name": "memory_restore", "input": {"id": each.item.id}}
     result = {"type": "tool_result", "tool_use_id": key, "content": each.item.text}
     return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-
-
-def _body(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A request with this history, for the wire rules."""
-    return {"model": "claude-opus-5-5", "max_tokens": 1024, "messages": list(messages)}
 
 
 def client_markers(prompt: Prompt, *, head: Ttl = "5m", tail: Ttl = "5m") -> dict[int, Ttl]:

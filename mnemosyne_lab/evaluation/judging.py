@@ -19,6 +19,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.text.grounding import find_invented
 from mnemosyne.domain.text.stubs import render_count
 from mnemosyne.domain.wire.blocks import has_results
+from mnemosyne.figures import printable
 from mnemosyne_lab.evaluation.demand import Demand, plain, texts_of
 from mnemosyne_lab.evaluation.sizing import Sized, SizedItem
 from mnemosyne_lab.evaluation.trace import TraceRequest
@@ -308,3 +309,8 @@ def _render_action(reply: Mapping[str, Any]) -> str:
             case {"type": "tool_use", "name": str(name), "input": given}:
                 parts.append(f"{name} {json.dumps(given, ensure_ascii=False)}")
     return "\n".join(parts)
+
+
+def one_line(text: str) -> str:
+    """A text on one line, safe to print."""
+    return printable(" ".join(text.split()))

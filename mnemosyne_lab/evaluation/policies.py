@@ -3,12 +3,10 @@
 To add one, write a planner (``domain/window/planning.py``) and a line in ``POLICIES``; `docs/evaluation.md` shows how.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
-
-import attrs
 
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Ttl
@@ -61,31 +59,31 @@ def clearing(situation: Situation, candidates: Candidates) -> Plan | None:
     """The provider's own clearing of tool results, with its defaults."""
     if situation.prompt <= TRIGGER:
         return None
-    tools = [each for each in candidates() if not is_conversation(each)]
-    fidelities = {
-        each.key: Fidelity.STUB
-        for each in tools[:-KEEP]
-        if each.fidelity is Fidelity.FULL and not each.kept and lower(each, Fidelity.STUB) is Fidelity.STUB
-    }
-    return Plan(fidelities=fidelities, reason="more than 100,000 tokens") if fidelities else None
+    gone = _list_clearable(candidates, KEEP)
+    return _clear_all(gone, "more than 100,000 tokens") if gone else None
+
+
+def _list_clearable(candidates: Candidates, keeps: int) -> list[Candidate]:
+    """The full results before the last ones."""
+    tools = [each for each in candidates() if not is_conversation(each)][:-keeps]
+    full = (each for each in tools if each.fidelity is Fidelity.FULL and not each.kept)
+    return [each for each in full if lower(each, Fidelity.STUB) is Fidelity.STUB]
+
+
+def _clear_all(gone: Sequence[Candidate], reason: str) -> Plan:
+    return Plan(fidelities=dict.fromkeys((each.key for each in gone), Fidelity.STUB), reason=reason)
 
 
 def clear(
     messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
 ) -> list[dict[str, Any]]:
     """Replace results as the provider does; keep calls and thinking."""
-    return [
-        {
-            **message,
-            "content": [_clear(block, BlockPlace(number, index) in renderings) for index, block in enumerate(blocks)],
-        }
-        for number, message in enumerate(messages, first)
-        for blocks in [message["content"]]
-    ]
-
-
-def _clear(block: dict[str, Any], degraded: bool) -> dict[str, Any]:
-    return {**block, "content": CLEARED} if degraded and is_result(block) else block
+    found = []
+    for number, message in enumerate(messages, first):
+        gone = [is_result(block) and BlockPlace(number, n) in renderings for n, block in enumerate(message["content"])]
+        blocks = zip(message["content"], gone, strict=True)
+        found.append({**message, "content": [{**each, "content": CLEARED} if out else each for each, out in blocks]})
+    return found
 
 
 # The client itself
@@ -124,16 +122,10 @@ def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Pla
     """Claude Code's clearing of old tool results after idle time, which a flag of its server enables."""
     if situation.idle is None or situation.idle < CLEARED_AFTER:
         return None
-    tools = [each for each in candidates() if not is_conversation(each)]
-    gone = [
-        each
-        for each in tools[:-CLEARED_KEEPS]
-        if each.fidelity is Fidelity.FULL and not each.kept and lower(each, Fidelity.STUB) is Fidelity.STUB
-    ]
+    gone = _list_clearable(candidates, CLEARED_KEEPS)
+    tools = sum(not is_conversation(each) for each in candidates())
     freed = sum(each.tokens[0] - (each.tokens[Fidelity.STUB] or 0) for each in gone)
-    if len(tools) < CLEARED_NEEDS or freed < CLEARED_FREES:
-        return None
-    return Plan(fidelities=dict.fromkeys((each.key for each in gone), Fidelity.STUB), reason="the user was away")
+    return _clear_all(gone, "the user was away") if tools >= CLEARED_NEEDS and freed >= CLEARED_FREES else None
 
 
 def clear_without_thinking(
@@ -151,13 +143,9 @@ def rolling(situation: Situation, candidates: Candidates) -> Plan | None:
     return plan_of(situation, candidates, older_than(20), "every request")
 
 
-def when_cold(chosen: Chosen) -> Planner:
-    """Rewrite whenever the provider's cache is cold."""
-
-    def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
-        return plan_of(situation, candidates, chosen, "cold cache") if situation.cold else None
-
-    return rewrite
+def cold(situation: Situation, candidates: Candidates) -> Plan | None:
+    """Stub results older than ten requests whenever the provider's cache is cold."""
+    return plan_of(situation, candidates, older_than(10), "cold cache") if situation.cold else None
 
 
 # Paying rules
@@ -189,20 +177,17 @@ def simple(situation: Situation, candidates: Candidates) -> Plan | None:
 
 def oracle(trace: Trace, demands: Sequence[Demand]) -> Policy:
     """Belady with free rewriting: evict an object right after its last use as the source of an exact text."""
-    return _knowing(last_uses(demand for demand in demands if demand.exact), free=True)
+    return _make_oracle(_plan_knowing(demand for demand in demands if demand.exact), free=True)
 
 
 def oracle_specifics(trace: Trace, demands: Sequence[Demand]) -> Policy:
     """The same, but keep every specific that will be needed."""
-    return _knowing(last_uses(demands), free=True)
+    return _make_oracle(_plan_knowing(demands), free=True)
 
 
 def oracle_with_cost(trace: Trace, demands: Sequence[Demand]) -> Policy:
     """Belady with legal, paid rewrites: when the cache is cold, or when the savings until then exceed the price."""
-    uses = last_uses(demand for demand in demands if demand.exact)
-    policy = _knowing(uses, free=False)
-    every = policy.planner
-    assert every is not None
+    every = _plan_knowing(demand for demand in demands if demand.exact)
 
     def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
         plan = every(situation, candidates)
@@ -217,17 +202,12 @@ def oracle_with_cost(trace: Trace, demands: Sequence[Demand]) -> Policy:
         price = price_of_rewrite(situation, candidates(), plan.fidelities)
         return plan if freed * situation.read * left > price else None
 
-    return attrs.evolve(policy, planner=rewrite)
+    return _make_oracle(rewrite, free=False)
 
 
 def _requests_until_cold(trace: Trace, situation: Situation) -> int:
-    left = 0
-    requests = trace.requests[situation.turn - 1 :]
-    for before, after in pairwise(requests):
-        if after.at - before.at >= situation.ttl:
-            break
-        left += 1
-    return left
+    pauses = (after.at - before.at for before, after in pairwise(trace.requests[situation.turn - 1 :]))
+    return sum(1 for _ in takewhile(lambda pause: pause < situation.ttl, pauses))
 
 
 def last_uses(demands: Iterable[Demand]) -> dict[str, int]:
@@ -238,16 +218,21 @@ def last_uses(demands: Iterable[Demand]) -> dict[str, int]:
     return uses
 
 
-def _knowing(uses: Mapping[str, int], *, free: bool) -> Policy:
+def _plan_knowing(demands: Iterable[Demand]) -> Planner:
+    uses = last_uses(demands)
+
     def choose(situation: Situation, candidate: Candidate) -> Fidelity:
         if is_conversation(candidate) or uses.get(candidate.key, 0) >= situation.turn:
             return candidate.fidelity
         return lower(candidate, Fidelity.EVICTED)
 
+    return lambda situation, candidates: plan_of(situation, candidates, choose, "not needed any more")
+
+
+def _make_oracle(every: Planner, *, free: bool) -> Policy:
     def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
-        plan = plan_of(situation, candidates, choose, "not needed any more")
         # Free rewriting drops thinking with every request.
-        return Plan(fidelities={}, reason="thinking") if plan is None and free else plan
+        return every(situation, candidates) or (Plan(fidelities={}, reason="thinking") if free else None)
 
     return Policy(name="oracle", about="", planner=rewrite, free=free)
 
@@ -315,7 +300,7 @@ POLICIES: tuple[Policy, ...] = (
     Policy(
         name="cold",
         about="Results older than 10 requests are stubbed when the cache is cold.",
-        planner=when_cold(older_than(10)),
+        planner=cold,
     ),
     Policy(
         name="simple",

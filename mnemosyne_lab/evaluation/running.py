@@ -3,9 +3,8 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import attrs
 
@@ -14,7 +13,7 @@ from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.errors import BadOption
 from mnemosyne_lab.evaluation.choosing import choose_policies
 from mnemosyne_lab.evaluation.comparing import compare
-from mnemosyne_lab.evaluation.demand import Demand, demands
+from mnemosyne_lab.evaluation.demand import demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.judging import PlaceSample
 from mnemosyne_lab.evaluation.policies import DENOMINATORS, NATIVE, POLICIES, UNCOMPACTED, UNMANAGED
@@ -54,8 +53,6 @@ class RunPlan:
 NOTES = 3
 """The most sessions that are named for the same assumption."""
 
-T = TypeVar("T")
-
 
 def evaluate(
     paths: Sequence[Path],
@@ -86,34 +83,28 @@ def evaluate_recordings(
 ) -> Evaluation:
     """Evaluate sessions that were read already."""
     policies = choose_policies(asked.policies)
-    cores = workers or os.cpu_count() or 1
-    driving = _Run(partial(_session, asked), 1 + len(_list_tariffs(asked)) * len(_list_driven(policies)))
-    results = _results(driving, recordings, cores, progress)
-    main = asked.settings.tariff.name
-    too_small, results = split_too_small(results, asked.settings.window, (main, baseline_of(asked.settings).name))
-    results_of = {
-        policy.name: PolicyResult(
-            name=policy.name,
-            about=policy.about,
-            sessions=[found[main, policy.name] for found in results],
-            bound=policy.for_trace is not None,
-        )
-        for policy in policies
-    }
+    results = _drive_all(asked, recordings, workers or os.cpu_count() or 1, progress)
+    main, window = asked.settings.tariff.name, asked.settings.window
+    too_small, results = split_too_small(results, window, (main, baseline_of(asked.settings).name))
     settings: dict[str, str | int | float] = {
-        "tariff": asked.settings.tariff.name,
+        "tariff": main,
         "model": asked.model or f"the session's own, else {MODEL}",
         "fixed tokens": "the session's own" if asked.settings.fixed is None else asked.settings.fixed,
         "memory tools": "counted" if asked.settings.memory_tools else "not counted",
         "min turns": asked.min_turns,
     }
     developers = {each.developer for each in recordings}
-    window = asked.settings.window
-    if window is not None:
-        settings["window"] = window
     found = Evaluation(
-        settings=settings,
-        policies=list(results_of.values()),
+        settings=settings if window is None else {**settings, "window": window},
+        policies=[
+            PolicyResult(
+                name=policy.name,
+                about=policy.about,
+                sessions=[found[main, policy.name] for found in results],
+                bound=policy.for_trace is not None,
+            )
+            for policy in policies
+        ],
         skipped=skipped,
         comparisons=list(_comparisons(asked, policies, results)),
         legend=_legend(asked),
@@ -121,22 +112,16 @@ def evaluate_recordings(
     )
     about = find_judged(found)
     judged = about.name if about is not None else None
+    told: list[str] = []
+    if window is not None:
+        idle, native = ([found[main, name] for found in results] for name in (UNCOMPACTED.name, NATIVE.name))
+        told = [*render_too_small(too_small, window), *render_window(window, idle, native, about)]
     return attrs.evolve(
         found,
         verdict=verdict(found),
         verdicts=verdicts([each for each in found.comparisons if each.policy == judged]),
         judged=judged,
-        window=[]
-        if window is None
-        else [
-            *render_too_small(too_small, window),
-            *render_window(
-                window,
-                [found[main, UNCOMPACTED.name] for found in results],
-                [found[main, NATIVE.name] for found in results],
-                about,
-            ),
-        ],
+        window=told,
     )
 
 
@@ -162,22 +147,14 @@ def _choose(
     return recordings, skipped
 
 
-@attrs.frozen
-class _Run(Generic[T]):
-    """The work for each recording, which passes its requests ``passes`` times."""
-
-    do: Callable[[Trace, Step], T]
-    passes: int
-
-
-def _results(
-    run: _Run[T],
-    recordings: Sequence[Trace],
-    workers: int,
-    progress: Callable[[int, int], None],
-) -> list[T]:
-    """The results in the order of the recordings. The longest start first, to keep all cores busy."""
-    results: dict[int, T] = {}
+def _drive_all(
+    asked: RunPlan, recordings: Sequence[Trace], workers: int, progress: Callable[[int, int], None]
+) -> list[Driven]:
+    """The results in the order of the recordings. The longest start first, to keep all cores busy. In this process,
+    ``progress`` also counts the requests of the session at work, which passes them several times.
+    """
+    passes = 1 + len(_list_tariffs(asked)) * len(_list_driven(choose_policies(asked.policies)))
+    results: dict[int, Driven] = {}
     whole = sum(len(each.requests) for each in recordings)
     done = steps = 0
     progress(0, whole)
@@ -185,39 +162,33 @@ def _results(
     def step() -> None:
         nonlocal steps
         steps += 1
-        if steps % run.passes == 0:
-            progress(done + steps // run.passes, whole)
+        if steps % passes == 0:
+            progress(done + steps // passes, whole)
 
-    for number, found in _ready(run.do, recordings, workers, step):
+    def list_ready() -> Iterator[tuple[int, Driven]]:
+        if workers == 1 or len(recordings) <= 1:
+            yield from enumerate(_session(asked, each, step) for each in recordings)
+            return
+        longest = sorted(range(len(recordings)), key=lambda number: -len(recordings[number].requests))
+        with ProcessPoolExecutor(min(workers, len(recordings))) as pool:
+            futures = {pool.submit(_session, asked, recordings[number], pass_on): number for number in longest}
+            try:
+                for future in as_completed(futures):
+                    yield futures[future], future.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    for number, found in list_ready():
         results[number] = found
         done, steps = done + len(recordings[number].requests), 0
         progress(done, whole)
     return [results[number] for number in range(len(recordings))]
 
 
-def _ready(
-    do: Callable[[Trace, Step], T], recordings: Sequence[Trace], workers: int, step: Step
-) -> Iterator[tuple[int, T]]:
-    """Yield each recording's number and result as soon as it is ready. ``step`` is called only for work in this
-    process.
-    """
-    if workers == 1 or len(recordings) <= 1:
-        yield from enumerate(do(each, step) for each in recordings)
-        return
-    longest = sorted(range(len(recordings)), key=lambda number: -len(recordings[number].requests))
-    with ProcessPoolExecutor(min(workers, len(recordings))) as pool:
-        futures = {pool.submit(do, recordings[number], pass_on): number for number in longest}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
 def _session(asked: RunPlan, recorded: Trace, step: Step) -> Driven:
     """Drive one session under each policy and each alternative. Reality is always driven as the reference; in a limited
-    window that is a client that compacts.
+    window that is a client that compacts. Raises BadOption if a user's own policy fails.
     """
     baseline = baseline_of(asked.settings)
     trace = trace_of(recorded, step)
@@ -238,7 +209,12 @@ def _session(asked: RunPlan, recorded: Trace, step: Step) -> Driven:
             # Demands matter for a judged policy and for one that restores.
             needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
             sample = PlaceSample(under) if is_main and policy is sampled else None
-            driven = reality if policy is baseline else _drive(under, needed, policy, reality, step, sample)
+            try:
+                driven = reality if policy is baseline else simulate(under, needed, policy, reality, step, sample)
+            except Exception as error:
+                if policy in POLICIES:
+                    raise
+                raise BadOption(f"The policy {policy.name} failed on {trace.name}: {render_error(error)}.") from None
             if is_main and recorded.nanodollars is not None and asked.model is None and window is None:
                 driven = driven.scale_to(recorded.nanodollars)
             found[tariff.name, policy.name] = driven if sample is None else attrs.evolve(driven, places=sample.places)
@@ -256,25 +232,18 @@ def _list_driven(policies: Sequence[Policy]) -> Sequence[Policy]:
 
 
 def _comparisons(asked: RunPlan, policies: Sequence[Policy], results: Sequence[Driven]) -> Iterator[PolicyComparison]:
-    for tariff in asked.tariffs:
-        for policy in policies:
-            for other in _list_denominators(asked):
-                if policy not in DENOMINATORS:
-                    managed, without = (
-                        [found[tariff.name, name] for found in results] for name in (policy.name, other.name)
-                    )
-                    yield compare(tariff.name, policy.name, other.name, managed, without)
+    compared = [policy for policy in policies if policy not in DENOMINATORS]
+    for tariff, policy, other in product(asked.tariffs, compared, _list_denominators(asked)):
+        managed, without = ([found[tariff.name, name] for found in results] for name in (policy.name, other.name))
+        yield compare(tariff.name, policy.name, other.name, managed, without)
 
 
 def _legend(asked: RunPlan) -> dict[str, str]:
     """Descriptions of the tariffs and alternatives, with their assumptions."""
-    return {
-        **{tariff.name: tariff.about for tariff in asked.tariffs},
-        **{
-            policy.name: policy.about + (f" A guess: {policy.guess}." if policy.guess else "")
-            for policy in _list_denominators(asked)
-        },
-    }
+    legend = {tariff.name: tariff.about for tariff in asked.tariffs}
+    for policy in _list_denominators(asked):
+        legend[policy.name] = policy.about + (f" A guess: {policy.guess}." if policy.guess else "")
+    return legend
 
 
 def _list_denominators(asked: RunPlan) -> Sequence[Policy]:
@@ -283,23 +252,6 @@ def _list_denominators(asked: RunPlan) -> Sequence[Policy]:
         return DENOMINATORS
     scaled = "In another window than 200,000 tokens all of these numbers are as much smaller or larger."
     return (attrs.evolve(NATIVE, about=f"{NATIVE.about} {scaled}"),)
-
-
-def _drive(
-    sized: Sized,
-    wanted: Sequence[Demand],
-    policy: Policy,
-    reality: SessionResult,
-    step: Step,
-    sample: PlaceSample | None,
-) -> SessionResult:
-    """Drive a policy. Raises BadOption if a user's own policy fails; an error in a built-in one propagates."""
-    try:
-        return simulate(sized, wanted, policy, reality, step=step, sample=sample)
-    except Exception as error:
-        if policy in POLICIES:
-            raise
-        raise BadOption(f"The policy {policy.name} failed on {sized.trace.name}: {render_error(error)}.") from None
 
 
 def baseline_of(settings: Settings) -> Policy:

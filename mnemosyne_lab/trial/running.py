@@ -36,21 +36,14 @@ class Arm:
     environ: Mapping[str, str] = attrs.field(factory=dict, repr=False)
 
 
-@attrs.frozen
-class Stopped:
-    """Why a trial ended before its last pair."""
-
-    why: str
-
-
 def run_pairs(
     pairs: Iterable[tuple[PlannedRun, PlannedRun]],
     done: Iterable[RunResult],
     run: Callable[[PlannedRun], RunResult],
     add: Callable[[RunResult], None],
     budget: float | None,
-) -> Stopped | None:
-    """Run the missing runs pair by pair and ``add`` each result; None once all are done.
+) -> str | None:
+    """Run the missing runs pair by pair and ``add`` each result. The reason for an early end; None once all are done.
 
     A pair starts only if the money spent and the dearest pair so far fit into the ``budget`` (dollars); a started pair
     is finished. A run without a known cost ends a trial with a budget.
@@ -69,15 +62,15 @@ def run_pairs(
     return None
 
 
-def _why_stop(results: Iterable[RunResult], budget: float) -> Stopped | None:
+def _why_stop(results: Iterable[RunResult], budget: float) -> str | None:
     spent: dict[str, float] = {}
     for each in results:
         if each.dollars is None:
-            return Stopped(f"{each.pair} did not say what it cost, so the budget cannot be kept")
+            return f"{each.pair} did not say what it cost, so the budget cannot be kept"
         spent[each.pair] = spent.get(each.pair, 0.0) + each.dollars
     total, dearest = sum(spent.values()), max(spent.values(), default=0.0)
     if total + dearest > budget:
-        return Stopped(f"{amount_text(total)} were spent, and another pair may cost {amount_text(dearest)}")
+        return f"{amount_text(total)} were spent, and another pair may cost {amount_text(dearest)}"
     return None
 
 

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from mnemosyne_lab.cli.trial import TrialResult, as_data, render
 from mnemosyne_lab.trial.record import RunResult
-from mnemosyne_lab.trial.report import trial_report
+from mnemosyne_lab.trial.report import TrialResult, trial_report
 from tests.lab.evaluation.test_report_html import HOSTILE, Page
 
 
@@ -17,7 +16,7 @@ def test_page_is_whole_for_any_names_and_results(passed: tuple[bool, ...], margi
         for arm, each in zip(("with", "without"), passed, strict=False)
     ]
     trial = TrialResult(runs, margin)
-    text = trial_report(render(trial), as_data(trial))
+    text = trial_report(trial)
     page = Page(text)
     assert (page.open, page.scripts) == ([], [])
     places = [float(each) for each in re.findall(r'(?: cx="|span" d="M)([-\d.]+)', text)]

@@ -158,15 +158,12 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     # The laboratory
     "lab/test_demo.py": (
         "a play is tested by playing it",
-        "lab/cli/demo lab/demo/agent lab/demo/play lab/demo/stage lab/demo/story lab/demo/tools lab/demo/witness",
+        "lab/cli/demo lab/demo/agent lab/demo/play lab/demo/stage lab/demo/witness",
     ),
-    "lab/cli/test_evaluate.py": (
-        "an evaluation from files to reports",
-        "lab/evaluation/running lab/evaluation/renditions lab/cli/judge",
-    ),
+    "lab/cli/test_evaluate.py": ("an evaluation from files to reports", "lab/evaluation/running lab/cli/judge"),
     "lab/evaluation/test_driver.py": (
         "data that the driver reads and fills",
-        "lab/evaluation/policy lab/evaluation/trace lab/evaluation/results",
+        "lab/evaluation/policy lab/evaluation/trace",
     ),
     "lab/evaluation/test_report_html.py": (
         "charts and figures are parts of the page",
@@ -178,7 +175,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "lab/provider/test_server.py": (
         "a provider is tested by what it answers",
-        "lab/provider/api_errors lab/provider/sessions lab/provider/templates",
+        "lab/provider/api_errors lab/provider/templates",
     ),
     "lab/provider/test_rules_responses.py": (
         "each dialect's rules have a test module",

@@ -27,7 +27,7 @@ from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.tariffs import JudgedTariff
 from mnemosyne_lab.evaluation.trace import trace_of
-from mnemosyne_lab.provider.prefix_cache import LocalServer
+from mnemosyne_lab.provider.cache import LocalServer
 from tests.http.managing import bare
 
 Json = dict[str, Any]

@@ -15,7 +15,7 @@ from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services import switching
-from mnemosyne_lab.provider.prefix_cache import LocalServer
+from mnemosyne_lab.provider.cache import LocalServer
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog

@@ -13,8 +13,7 @@ from rich.text import Text
 from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.figures import count_text, dollars_text
 from mnemosyne.services.savings import Balance
-from mnemosyne_lab.demo.agent import Block
-from mnemosyne_lab.demo.tools import PROJECT
+from mnemosyne_lab.demo.agent import PROJECT, Block
 from mnemosyne_lab.demo.witness import Witness
 
 WIDEST = 92

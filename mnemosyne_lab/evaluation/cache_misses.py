@@ -14,7 +14,6 @@ import attrs
 
 from mnemosyne.domain.cost.cache_misses import (
     CacheReading,
-    ColdTokens,
     MissCause,
     Origin,
     SentPrompt,
@@ -94,38 +93,39 @@ def requests_of(
     """The requests of a session as ``reading.recording`` takes it, without those whose counts are unknown. ``counts``
     are the model, the whole usage and the terms of a turn by its ``reply``.
     """
-    turns, found = session["turns"], []
+    turns, messages, found = session["turns"], session["messages"], []
     times = times_of([turn.get("ts") for turn in turns])
     resets = list(session.get("resets") or ())
     history: list[Mapping[str, Any]] = []
-    taken, model = 0, str(session.get("model") or _UNNAMED)
+    taken, named = 0, str(session.get("model") or _UNNAMED)
     is_whole = any(isinstance(each, dict) and each.get("system") for each in (session, session.get("head")))
     for number, (turn, at) in enumerate(zip(turns, times, strict=True), 1):
         origin = Origin.CONTINUES
-        while resets and _first_after(resets[0], session["messages"]) <= turn["msg"]:
+        while resets and _first_after(resets[0], messages) <= turn["msg"]:
             reset = resets.pop(0)
-            history += session["messages"][taken : reset["before_msg"]]
+            history += messages[taken : reset["before_msg"]]
             taken = max(taken, reset["before_msg"])
             if reset.get("summary"):
                 history, origin = [{"role": "user", "content": reset["summary"]}], Origin.COMPACTED
             else:
                 history = _clear_results(history)
-        history = [*history, *session["messages"][taken : turn["msg"]]]
+        history = [*history, *messages[taken : turn["msg"]]]
         taken = max(taken, turn["msg"])
         own = (counts or {}).get(str(turn.get("reply")))
-        usage = own[1] if own is not None else _tokens_of(turn.get("usage"))
+        model, usage, terms = own or (named, _tokens_of(turn.get("usage")), Terms())
         if usage is not None and usage.prompt:
+            reply = [block for each in messages[turn["msg"] :][:1] for block in content_blocks(each["content"])]
             found.append(
                 RecordedRequest(
                     turn=number,
                     at=at,
-                    model=own[0] if own is not None else model,
+                    model=model,
                     messages=tuple(history),
                     usage=usage,
-                    terms=own[2] if own is not None else Terms(),
+                    terms=terms,
                     origin=origin,
                     lacks="head" if not is_whole else "times" if turn.get("ts") is None else None,
-                    thought=any(map(_holds_thinking, session["messages"][turn["msg"] : turn["msg"] + 1])),
+                    thought=any(block.get("type") in THINKING for block in reply),
                 )
             )
     return found
@@ -145,10 +145,6 @@ def _clear_results(history: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
             cleared = [{**block, "content": ""} if is_result(block) else block for block in content]
             return [*history[:number], {**message, "content": cleared}, *history[number + 1 :]]
     return list(history)
-
-
-def _holds_thinking(message: Mapping[str, Any]) -> bool:
-    return any(block.get("type") in THINKING for block in content_blocks(message["content"]))
 
 
 def _tokens_of(usage: object) -> Tokens | None:
@@ -198,13 +194,15 @@ class _Reader:
             held=self._was_apart(number) or self._was_apart(number - 1),
         )
         assert found is not None
-        causes = (self._name_head(each) if used.read in self._heads else each for each in found.causes)
-        return attrs.evolve(found, causes=tuple(causes))
-
-    def _name_head(self, cold: ColdTokens) -> ColdTokens:
-        """Narrow the place if the reads are as long as those of a request with a single message."""
-        is_prefix = cold.cause is MissCause.UNRECORDED and cold.name == Unread.PREFIX.value
-        return attrs.evolve(cold, name=Unread.HEAD.value) if is_prefix else cold
+        if used.read not in self._heads:
+            return found
+        # The reads are as long as those of a request with a single message, which narrows the place.
+        prefix = MissCause.UNRECORDED, Unread.PREFIX.value
+        named = (
+            attrs.evolve(each, name=Unread.HEAD.value) if (each.cause, each.name) == prefix else each
+            for each in found.causes
+        )
+        return attrs.evolve(found, causes=tuple(named))
 
     def _was_apart(self, number: int) -> bool:
         """Whether a request read only the head, and the next one exactly the entry that this one missed. Then the
@@ -222,17 +220,16 @@ class _Reader:
             return near
         marker = {"type": "ephemeral", "ttl": self._ttl}
         *earlier, last = request.messages
-        content = last["content"]
-        texts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        marked = {**last, "content": [*texts[:-1], {**texts[-1], "cache_control": marker}]}
+        *blocks, end = content_blocks(last["content"])
+        marked = {**last, "content": [*blocks, {**end, "cache_control": marker}]}
         body = {
             "model": request.model,
             "thinking": self._thinking[request.turn],
             "system": [{"type": "text", "text": self._filler, "cache_control": marker}],
             "messages": [*earlier, marked],
         }
-        earlier_read = near.read if near is not None else None
-        read = transcript.read(json.dumps(body).encode(), earlier_read, most=transcript.ANY_NUMBER).transcript
+        before = near and near.read
+        read = transcript.read(json.dumps(body).encode(), before, most=transcript.ANY_NUMBER).transcript
         layout = lay_out(read, near)
         assert layout is not None, read.opaque
         self._held = request.turn, layout

@@ -237,7 +237,7 @@ class _Run:
 
     def _new(self, request: TraceRequest) -> Sequence[Message]:
         """The new messages; their objects are registered."""
-        born = self._sized.list_born(request.turn)
+        born = self._sized.born[request.turn]
         self._visible += [each for each in born if each.item.places[0].message >= self._since]
         return self._sized.messages[self._sent : request.messages]
 
@@ -457,7 +457,7 @@ class _Run:
     def _note_reads(self, request: TraceRequest) -> None:
         """Record evicted objects whose lines this request read again."""
         there = [each.item for each in self._visible]
-        for each in self._sized.list_born(request.turn):
+        for each in self._sized.born[request.turn]:
             old = find_shown(each.item, reversed(there))
             if old is not None and old.id in self.list_shortened():
                 self._reuse = self._reuse.read(old.id)

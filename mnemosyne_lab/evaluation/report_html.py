@@ -17,11 +17,10 @@ from markupsafe import Markup
 from mnemosyne.figures import count_text, plural, printable
 from mnemosyne.http.inspector.session_report import read_styles
 from mnemosyne_lab.evaluation import report_figures
-from mnemosyne_lab.evaluation.comparing import list_paybacks
 from mnemosyne_lab.evaluation.report_charts import frontier_chart
 from mnemosyne_lab.evaluation.report_figures import COLUMNS, best, managing
 from mnemosyne_lab.evaluation.report_json import report
-from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult
+from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult, list_paybacks
 
 
 def report_html(evaluation: Evaluation) -> str:

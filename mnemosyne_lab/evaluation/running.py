@@ -11,15 +11,13 @@ import attrs
 from mnemosyne.app.policies import render_error
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.errors import BadOption
-from mnemosyne_lab.evaluation.choosing import choose_policies
-from mnemosyne_lab.evaluation.comparing import compare
 from mnemosyne_lab.evaluation.demand import demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.judging import PlaceSample
-from mnemosyne_lab.evaluation.policies import DENOMINATORS, NATIVE, POLICIES, UNCOMPACTED, UNMANAGED
+from mnemosyne_lab.evaluation.policies import DENOMINATORS, NATIVE, POLICIES, UNCOMPACTED, UNMANAGED, choose_policies
 from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne_lab.evaluation.reading import Exported, read
-from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult
+from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult, compare
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.tariffs import API_5M, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Step, Trace, pass_on, trace_of

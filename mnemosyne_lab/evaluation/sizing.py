@@ -1,8 +1,13 @@
-"""Sizes of a trace for one model: its blocks as the cache sees them, and its objects at each fidelity."""
+"""Sizes of a trace for one model: its blocks as the cache sees them, and its objects at each fidelity.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Estimated sizes are scaled to the provider's counts of whole prompts.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -24,8 +29,94 @@ from mnemosyne.domain.window.object_sizes import AROUND, alone, between, find_pa
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne_lab.evaluation.demand import ShownObject, plain, texts_of
 from mnemosyne_lab.evaluation.policy import FIXED, Settings
-from mnemosyne_lab.evaluation.scaling import Scales, scales_of
-from mnemosyne_lab.evaluation.trace import Item, Trace
+from mnemosyne_lab.evaluation.trace import Item, Trace, TraceRequest
+
+# Scales: if the provider counted each prompt and its content is known, the size of a request's new messages is the
+# growth of the prompt
+
+LEAST_GROWTH = 2_000
+"""A history that grew by fewer tokens is too short to measure the scale."""
+
+LEAST, MOST = 0.25, 4.0
+"""Bounds of the scale of a request's messages; the next request compensates for the rest."""
+
+
+@attrs.frozen(kw_only=True)
+class Scales:
+    """Actual tokens for each estimated one: in each message, in tools and system prompt, and in new renderings.
+    ``fixed`` is the size of tools and system prompt if only the counted prompts reveal it.
+    """
+
+    messages: Sequence[float]
+    head: float
+    rest: float
+    fixed: int | None
+
+
+def scales_of(
+    requests: Sequence[TraceRequest],
+    sizes: Sequence[int],
+    *,
+    head: int | None,
+    added: int = 0,
+    overhead: int,
+    dropped: Collection[int],
+) -> Scales:
+    """Compute the scales from the estimated ``sizes`` of messages without their ``overhead``, and of the ``head`` (None
+    if not recorded), of which the provider ``added`` some tokens. ``dropped`` are the turns before which the client
+    dropped its history.
+    """
+    rest = _measure_growth(requests, sizes, overhead, dropped)
+    begun, told = _add_sizes(sizes, overhead, 0, requests[0].messages), requests[0].prompt
+    first = rest
+    if head is not None and told is not None:
+        first = _clip((told - added - begun[1]) / max(1, head - added + begun[0]))
+        rest = first if rest is None else rest
+    rest = 1.0 if rest is None else rest
+    first = rest if first is None else first
+    scales = [first] * requests[0].messages
+    carried = 0.0
+    for before, request in pairwise(requests):
+        size, around = _add_sizes(sizes, overhead, before.messages, request.messages)
+        scale = rest
+        if before.prompt is None or request.prompt is None or request.turn in dropped:
+            carried = 0.0
+        elif size:
+            wanted = request.prompt - before.prompt - around + carried
+            scale = _clip(wanted / size)
+            carried = wanted - scale * size
+        scales += [scale] * (request.messages - before.messages)
+    scales += [rest] * (len(sizes) - len(scales))
+    fixed = None
+    if head is None and told is not None:
+        fixed = max(0, round(told - begun[1] - first * begun[0]))
+    return Scales(messages=scales, head=first, rest=rest, fixed=fixed)
+
+
+def _measure_growth(
+    requests: Sequence[TraceRequest], sizes: Sequence[int], overhead: int, dropped: Collection[int]
+) -> float | None:
+    """The growth of all prompts relative to the estimate; None if there is too little."""
+    counted = estimated = 0
+    for before, request in pairwise(requests):
+        size, around = _add_sizes(sizes, overhead, before.messages, request.messages)
+        if before.prompt is not None and request.prompt is not None and request.turn not in dropped:
+            growth = request.prompt - before.prompt - around
+            if growth > 0 and size:
+                counted, estimated = counted + growth, estimated + size
+    return _clip(counted / estimated) if estimated >= LEAST_GROWTH else None
+
+
+def _add_sizes(sizes: Sequence[int], overhead: int, start: int, end: int) -> tuple[int, int]:
+    """The estimated size of some messages, and of their overhead."""
+    return sum(sizes[start:end]), overhead * (end - start)
+
+
+def _clip(scale: float) -> float:
+    return max(LEAST, min(MOST, scale))
+
+
+# A trace and its sizes
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +136,8 @@ class Sized:
         self.settings = settings
         self._estimator = Estimator.of(settings.model)
         self._overhead = self._estimator.tokens(features_of_message({"role": "user", "content": []}))
-        self.messages: list[Message] = [_with_blocks(message) for message in trace.messages]
+        # A system message may set the effort and say nothing.
+        self.messages: list[Message] = [{**each, "content": content_blocks(each["content"])} for each in trace.messages]
         self._rendered: dict[tuple[str, str], PromptBlock] = {}
         self._said: dict[int, str] = {}
         self._shown: dict[tuple[str, Fidelity], ShownObject] = {}
@@ -55,7 +147,12 @@ class Sized:
         }
         self._scales = self._count() if settings.fixed is None and trace.head is not None else None
         if self._scales is not None:
-            self._rescale(self._scales)
+            for message, scale in zip(self.messages, self._scales.messages, strict=True):
+                for each in message["content"]:
+                    known = self._known[id(each)]
+                    self._known[id(each)] = attrs.evolve(known, tokens=round(known.tokens * scale))
+            self._estimator = attrs.evolve(self._estimator, scale=self._scales.rest)
+            self._rendered.clear()
 
     def _count(self) -> Scales | None:
         own = self.trace.head
@@ -70,15 +167,6 @@ class Sized:
             overhead=self._overhead,
             dropped={reset.turn for reset in self.trace.resets},
         )
-
-    def _rescale(self, scales: Scales) -> None:
-        """Everything as large as the provider counted it."""
-        for message, scale in zip(self.messages, scales.messages, strict=True):
-            for each in message["content"]:
-                known = self._known[id(each)]
-                self._known[id(each)] = attrs.evolve(known, tokens=round(known.tokens * scale))
-        self._estimator = attrs.evolve(self._estimator, scale=scales.rest)
-        self._rendered.clear()
 
     def blocks(self, messages: Iterable[Message]) -> list[PromptBlock]:
         """The blocks of messages; the first block of each includes the message's overhead."""
@@ -109,13 +197,12 @@ class Sized:
                         self._said[id(each)] = known
                 yield known
 
-    def _measure(self, value: Mapping[str, Any], role: str) -> PromptBlock:
+    def _measure(self, value: Mapping[str, Any], role: str, tier: Tier = Tier.MESSAGES) -> PromptBlock:
         text = serialize(value)
         known = self._rendered.get((role, text))
         if known is None:
             tokens = self._estimator.tokens(features_of_block(value))
-            known = block_of(Tier.MESSAGES, value, text, tokens, role)
-            self._rendered[role, text] = known
+            known = self._rendered[role, text] = block_of(tier, value, text, tokens, role)
         return known
 
     @cached_property
@@ -139,14 +226,11 @@ class Sized:
         tools = found if scales is not None and 0 < found < fixed - identity else fixed * 2 // 3
         blocks = [
             PromptBlock(b"tools", tools, Tier.TOOLS),
-            *(self._measure_tool(each) for each in offered),
+            *(self._measure(each, "", Tier.TOOLS) for each in offered),
             PromptBlock(b"identity", identity, Tier.SYSTEM),
             PromptBlock(b"system", fixed - tools - identity, Tier.SYSTEM),
         ]
         return Prompt(keys, blocks if fixed > identity else ())
-
-    def _measure_tool(self, tool: Mapping[str, Any]) -> PromptBlock:
-        return block_of(Tier.TOOLS, tool, serialize(tool), self._estimator.tokens(features_of_block(tool)))
 
     @cached_property
     def objects(self) -> tuple[SizedItem, ...]:
@@ -159,15 +243,12 @@ class Sized:
         """The same by id."""
         return {each.item.id: each for each in self.objects}
 
-    def list_born(self, turn: int) -> list[SizedItem]:
-        """The objects that the request of a turn is the first to hold all of."""
-        return self._born.get(turn, [])
-
     @cached_property
-    def _born(self) -> dict[int, list[SizedItem]]:
-        born: dict[int, list[SizedItem]] = {}
+    def born(self) -> Mapping[int, list[SizedItem]]:
+        """The objects by the turn whose request is the first to hold all of them."""
+        born = defaultdict[int, list[SizedItem]](list)
         for each in self.objects:
-            born.setdefault(each.item.born, []).append(each)
+            born[each.item.born].append(each)
         return born
 
     def _size(self, item: Item) -> SizedItem:
@@ -215,9 +296,3 @@ def rendering_of(item: Item, fidelity: Fidelity) -> ObjectRendering:
         keeps_prompt=keeps_prompt(item.tags),
         is_own_detail=is_its_own_detail(item.tags),
     )
-
-
-def _with_blocks(message: Mapping[str, Any]) -> Message:
-    content = message["content"]
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return {**message, "content": blocks}  # a system message may set the effort and say nothing

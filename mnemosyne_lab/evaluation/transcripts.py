@@ -111,10 +111,8 @@ def conversations_of(name: str, lines: Iterable[TranscriptLine], seen: set[str])
     """The conversations of one file. ``seen`` holds the ids of replies that were read before, and gets these."""
     told: dict[str, list[TranscriptLine]] = {}
     for line in lines:
-        if line.value.get("isSidechain") is True:
-            told.setdefault(f"agent {line.text('agentId') or 'sidechain'}", []).append(line)
-        else:
-            told.setdefault("", []).append(line)
+        agent = f"agent {line.text('agentId') or 'sidechain'}" if line.value.get("isSidechain") is True else ""
+        told.setdefault(agent, []).append(line)
     found = []
     for part, its_lines in told.items():
         made = _Made(seen)
@@ -138,7 +136,6 @@ class _Made:
         self._boundary: Mapping[str, Any] | None = None
         self._places: dict[str, int] = {}
         self._at = ""
-        self._reply = ""
         self._replies: dict[str, TranscriptReply] = {}
         self._uncounted: dict[str, str] = {}
         self._thinking = self._images = 0
@@ -160,20 +157,16 @@ class _Made:
         self._at = line.text("timestamp") or self._at
         content = _with_blocks(line.message.get("content"))
         if line.value.get("isCompactSummary") is True:
-            self._compact(content)
+            summary = "\n".join(str(each.get("text", "")) for each in content)
+            trigger = (self._boundary or {}).get("trigger")
+            reset = {"kind": "compact", "before_msg": len(self._messages), "summary": summary, "trigger": trigger}
+            self._resets.append(reset)
+            self._boundary = None
             return
         if line.is_typed:
             self._go_back(line.text("parentUuid"))
         self._images += sum(each.get("type") == "image" for each in content)
         self._add("user", content)
-
-    def _compact(self, content: Sequence[Mapping[str, Any]]) -> None:
-        """Record a compaction with its summary."""
-        summary = "\n".join(str(each.get("text", "")) for each in content)
-        trigger = (self._boundary or {}).get("trigger")
-        reset = {"kind": "compact", "before_msg": len(self._messages), "summary": summary, "trigger": trigger}
-        self._resets.append(reset)
-        self._boundary, self._reply = None, ""
 
     def _go_back(self, parent: str) -> None:
         """Rewind to an earlier message: later ones are no longer sent."""
@@ -191,8 +184,7 @@ class _Made:
         identity = " ".join(filter(None, names)) or line.text("uuid")
         at = self._at or line.text("timestamp")
         content = _with_blocks(message.get("content"))
-        told = message.get("usage")
-        used = told if isinstance(told, dict) else {}
+        used = message["usage"] if isinstance(message.get("usage"), dict) else {}
         tokens = tokens_of(used)
         if tokens is not None:
             self._use(identity, at, str(message.get("model", "")), tokens, terms_of(used))
@@ -200,7 +192,6 @@ class _Made:
             self._uncounted[identity] = at
         self._thinking += sum(each.get("type") == "thinking" and not each.get("thinking") for each in content)
         self._add("assistant", content)
-        self._reply = identity
 
     def _use(self, identity: str, at: str, model: str, tokens: Tokens, terms: Terms) -> None:
         """Count a reply once: its lines repeat the usage, and the last one is complete."""
@@ -215,13 +206,11 @@ class _Made:
 
     def _add(self, role: str, content: list[dict[str, Any]]) -> None:
         """Append to the last message if it has the same role."""
-        if self._messages and self._messages[-1]["role"] == role and not self._is_dropped_here():
+        is_dropped_here = bool(self._resets) and self._resets[-1]["before_msg"] == len(self._messages)
+        if self._messages and self._messages[-1]["role"] == role and not is_dropped_here:
             self._messages[-1]["content"] += content
         elif content:
             self._messages.append({"role": role, "content": content})
-
-    def _is_dropped_here(self) -> bool:
-        return bool(self._resets) and self._resets[-1]["before_msg"] == len(self._messages)
 
     def result(self, name: str) -> TranscriptConversation:
         replies = list(self._replies.values())

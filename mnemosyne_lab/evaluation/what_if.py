@@ -67,7 +67,9 @@ def what_if(
         skipped.append(sentence)
         say(f"Skipped: {sentence}")
 
-    read = list(_conversations(paths, skip, progress))
+    seen: set[str] = set()  # a reply in several files belongs to the oldest
+    files = _files(paths, skip, progress)
+    read = [each for name, lines in files for each in conversations_of(name, lines, seen)]
     active = [each for each in read if each.is_used_since(since)]
     used_since = [each for each in active if each.client_name not in managed]
     found = [each for each in used_since if each.replies]
@@ -97,21 +99,11 @@ def what_if(
         tariff=tariff,
         evaluation=evaluation,
         unknown=(
-            *_explain_omission(len({each.client_name for each in active} & set(managed))),
-            *_name_omissions(read, used_since),
+            *_name_omissions(read, used_since, len({each.client_name for each in active} & set(managed))),
             *_unknown(found, evaluation, abandoned),
         ),
         skipped=skipped,
     )
-
-
-def _conversations(
-    paths: Sequence[Path], skip: Callable[[str], None], progress: Callable[[int, int], None]
-) -> Iterator[TranscriptConversation]:
-    """The conversations of all files. A reply in several files belongs to the oldest."""
-    seen: set[str] = set()
-    for name, lines in _files(paths, skip, progress):
-        yield from conversations_of(name, lines, seen)
 
 
 def _files(
@@ -217,9 +209,11 @@ def _recordings(found: Sequence[TranscriptConversation], skip: Callable[[str], N
 
 
 def _name_omissions(
-    read: Sequence[TranscriptConversation], used_since: Sequence[TranscriptConversation]
+    read: Sequence[TranscriptConversation], used_since: Sequence[TranscriptConversation], managed: int
 ) -> Iterator[str]:
-    """Sentences about replies and conversations without a count or time, which are in no sum."""
+    """Sentences about what is in no sum: managed sessions, and replies and conversations without a count or time."""
+    if managed:  # their transcripts do not show their cost without Mnemosyne
+        yield f"{plural(managed, 'session')} left out, already managed: `mnemosyne savings` shows what that saved."
     if untimed := sum(not each.times for each in read):
         yield (
             f"{plural(untimed, 'conversation')} left out: the records have no times, so when"
@@ -227,12 +221,6 @@ def _name_omissions(
         )
     if uncounted := sum(len(each.uncounted) for each in used_since):
         yield f"{plural(uncounted, 'reply')} left out: the token counts are missing or are not whole numbers."
-
-
-def _explain_omission(count: int) -> Iterator[str]:
-    """A sentence about the sessions that were managed: their transcripts do not show their cost without Mnemosyne."""
-    if count:
-        yield f"{plural(count, 'session')} left out, already managed: `mnemosyne savings` shows what that saved."
 
 
 def _unknown(found: Sequence[TranscriptConversation], evaluation: Evaluation | None, left: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ It speaks Messages, Chat Completions and Responses. One script answers all three
 is plain data (see `script.py`); `rules.violations` judges a request without any server.
 """
 
-from mnemosyne_lab.provider.prefix_cache import LocalServer
+from mnemosyne_lab.provider.cache import LocalServer
 from mnemosyne_lab.provider.reading import Violation
 from mnemosyne_lab.provider.rules import violations
 from mnemosyne_lab.provider.script import Script, from_data, load

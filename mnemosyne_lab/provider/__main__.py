@@ -7,7 +7,7 @@ import click
 import trio
 
 from mnemosyne.errors import BadConfiguration
-from mnemosyne_lab.provider.prefix_cache import LocalServer
+from mnemosyne_lab.provider.cache import LocalServer
 from mnemosyne_lab.provider.script import Script, load
 from mnemosyne_lab.provider.server import open_standin
 

@@ -1,7 +1,15 @@
-"""The prompt cache of the stand-in: requests as they come in, billed by the rules of ``domain/cost/prompt_cache.py``.
+"""The caches of the stand-in: prompts as they come in, billed by the rules of ``domain/cost/prompt_cache.py``; the
+automatic prefix cache of a hosted API; and the slots of a local server.
 
-Time is an argument, in seconds on any monotonic clock. Token counts are estimates.
+The latter two see the prompt as one text (see `templates.py`). A request's writes become readable when its reply
+begins. Time is an argument, in seconds on any monotonic clock. Token counts are estimates.
 """
+
+import hashlib
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 import attrs
 import orjson
@@ -9,7 +17,7 @@ import orjson
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize, with_automatic
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
-from mnemosyne_lab.provider.reading import Body, Json, as_dict, blocks, list_placed, tokens, tools
+from mnemosyne_lab.provider.reading import TOKENS_PER_CHARACTER, Body, Json, as_dict, blocks, list_placed, tokens, tools
 from mnemosyne_lab.provider.rules_features import BILLING, rewrites_head
 
 _MICROSECONDS = 1_000_000
@@ -131,3 +139,145 @@ def _holds_image(value: Json) -> bool:
         block.get("type") == "image" or (isinstance(block.get("content"), list) and _holds_image(block["content"]))
         for block in blocks(value)
     )
+
+
+# Prefix caches
+
+UNIT = 128
+"""An automatic cache without breakpoints counts in units of this many tokens."""
+LEAST = 1024
+"""Tokens; a shorter prefix is not cached."""
+LIFETIME = 30 * 60
+"""Default seconds since the last use."""
+_LEAST_SIMILAR = 0.1
+"""A slot is taken for a prompt when so great a part of the prompt begins like it."""
+
+
+@attrs.frozen
+class LocalServer:
+    """How a local server keeps prompts: `slots` of them, each the exact tokens of its last request and reply."""
+
+    slots: int = 1
+    seconds_per_1k: float = 0
+    """Seconds to evaluate 1000 tokens of a prompt that are in no slot."""
+
+
+@attrs.frozen
+class PrefixUse:
+    """Tokens of a prompt that were in the cache."""
+
+    total: int
+    cached: int
+    keep: Callable[[str], None]
+    """Give it the reply's text when the reply begins."""
+    seconds: float | None = None
+    """What evaluating the rest takes; nothing for a hosted API, which does not tell."""
+    written: int = 0
+    """Tokens that are billed as written."""
+
+    @property
+    def details(self) -> dict[str, int]:
+        """What OpenAI's APIs report of it."""
+        return {"cached_tokens": self.cached, **({"cache_write_tokens": self.written} if self.written else {})}
+
+    def report(self, predicted: int) -> dict[str, Any] | None:
+        """The `timings` of a local server, whose reply has `predicted` tokens."""
+        if self.seconds is None:
+            return None
+        new = self.total - self.cached
+        return {
+            "prompt_n": new,
+            "cache_n": self.cached,
+            "prompt_ms": round(self.seconds * 1000, 3),
+            "predicted_n": predicted,
+        }
+
+
+class PrefixCache(Protocol):
+    """Looks up a prompt. `key` separates prompts that never share anything. A model that bills its writes caches it up
+    to these `breaks` alone, in characters.
+    """
+
+    def look(self, prompt: str, key: str, now: float, breaks: Sequence[int] = ()) -> PrefixUse: ...
+
+
+class AutomaticCache:
+    """Remembers each unit of each prompt, or each of its breakpoints, by a hash of all text up to its end."""
+
+    def __init__(self, seconds: float = LIFETIME) -> None:
+        self._seconds = seconds
+        self._used: dict[bytes, float] = {}
+        """When each prefix was used last."""
+        self._breaks: dict[str, set[int]] = {}
+        """The breakpoints of all prompts of a key, where a later one is looked up."""
+
+    def look(self, prompt: str, key: str, now: float, breaks: Sequence[int] = ()) -> PrefixUse:
+        """The longest prefix that a prompt of the same key had, in whole units or up to a breakpoint."""
+        total = tokens(len(prompt))
+        written: Collection[int] = breaks
+        if not breaks:
+            written = [math.ceil(number * UNIT / TOKENS_PER_CHARACTER) for number in range(1, total // UNIT + 1)]
+        written = [end for end in written if tokens(end) >= LEAST]
+        known = self._breaks.setdefault(key, set())
+        prefixes = _hash(prompt, key, {*written, *known})
+        last = max((end for end, prefix in prefixes.items() if self._is_alive(prefix, now)), default=0)
+        known.update(written if breaks else ())
+        kept = [prefix for end, prefix in prefixes.items() if end in written or end == last]
+        new = max(written, default=0) if breaks else 0
+        cached = tokens(last)
+        return PrefixUse(total, cached, partial(self._keep, kept, now), written=max(0, tokens(new) - cached))
+
+    def _is_alive(self, prefix: bytes, now: float) -> bool:
+        return now - self._used.get(prefix, -math.inf) <= self._seconds
+
+    def _keep(self, prefixes: Iterable[bytes], now: float, reply: str) -> None:
+        self._used.update(dict.fromkeys(prefixes, now))
+
+
+def _hash(prompt: str, key: str, ends: Collection[int]) -> dict[int, bytes]:
+    """The hash of the prompt up to each of some ends."""
+    running = hashlib.sha256(key.encode())
+    found, start = {}, 0
+    for end in sorted(end for end in ends if end <= len(prompt)):
+        running.update(prompt[start:end].encode("utf-8", "surrogatepass"))
+        found[end] = running.digest()[:16]
+        start = end
+    return found
+
+
+class Slots:
+    """The slots of a local server: a prompt takes the slot that begins most like it, else the one least lately used."""
+
+    def __init__(self, local: LocalServer) -> None:
+        self._local = local
+        self._held: list[str] = [""] * local.slots
+        """The text of each slot, used longest ago first."""
+
+    def look(self, prompt: str, key: str, now: float, breaks: Sequence[int] = ()) -> PrefixUse:
+        """Look the prompt up in the best slot. At least one token is always evaluated, as the model needs one."""
+        shared = [_count_shared(prompt, held) for held in self._held]
+        best = max(range(len(shared)), key=shared.__getitem__)
+        place = best if prompt and shared[best] / len(prompt) > _LEAST_SIMILAR else 0
+        total = max(1, tokens(len(prompt)))
+        cached = min(tokens(shared[place]), total - 1)
+        held = self._held.pop(place)
+        self._held.append(held)
+        seconds = (total - cached) / 1000 * self._local.seconds_per_1k
+        return PrefixUse(total, cached, partial(self._keep, held, prompt), seconds)
+
+    def _keep(self, before: str, prompt: str, reply: str) -> None:
+        place = self._held.index(before) if before in self._held else 0
+        del self._held[place]
+        self._held.append(prompt + reply)
+
+
+def _count_shared(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -19,11 +19,10 @@ import orjson
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne_lab.provider import models
 from mnemosyne_lab.provider.api_errors import ApiFailure, error_body, openai_error_body
-from mnemosyne_lab.provider.cache import CacheUse, PromptCache, steps
+from mnemosyne_lab.provider.cache import AutomaticCache, CacheUse, LocalServer, PrefixUse, PromptCache, Slots, steps
 from mnemosyne_lab.provider.choosing import Model, ReplyChooser
 from mnemosyne_lab.provider.delivery import HeaderLines, Step, deliver, raw_steps, whole
 from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, ResponsesDiagnostics, find_diagnostics_breach
-from mnemosyne_lab.provider.prefix_cache import AutomaticCache, LocalServer, PrefixUse, Slots
 from mnemosyne_lab.provider.reading import (
     Body,
     Headers,
@@ -39,9 +38,9 @@ from mnemosyne_lab.provider.reply import ReplyContext, render_message
 from mnemosyne_lab.provider.reply_openai import Composed, OpenAiContext, compose_chat, compose_responses, name_response
 from mnemosyne_lab.provider.responses import list_items, view_responses
 from mnemosyne_lab.provider.rules import too_large, violations
+from mnemosyne_lab.provider.rules_features import SessionWatch
 from mnemosyne_lab.provider.rules_openai import find_chat_breaches, find_responses_breaches
 from mnemosyne_lab.provider.script import Script, ScriptedReply
-from mnemosyne_lab.provider.sessions import SessionWatch
 from mnemosyne_lab.provider.signatures import CONTROLS, Verdict, check, without
 from mnemosyne_lab.provider.templates import is_leading, wrap, write_blocks, write_chat, write_messages, write_responses
 from mnemosyne_lab.provider.view import RequestView, view_chat, view_messages

@@ -10,9 +10,8 @@ import attrs
 import orjson
 
 from mnemosyne_lab.provider.api_errors import error_body
-from mnemosyne_lab.provider.cache import CacheUse
+from mnemosyne_lab.provider.cache import CacheUse, PrefixUse
 from mnemosyne_lab.provider.delivery import MESSAGES, Event, Rendering, cut
-from mnemosyne_lab.provider.prefix_cache import PrefixUse
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, tokens
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.signatures import Conversation

@@ -11,8 +11,8 @@ import attrs
 import orjson
 
 from mnemosyne_lab.provider.api_errors import openai_error_body
+from mnemosyne_lab.provider.cache import PrefixUse
 from mnemosyne_lab.provider.delivery import CHAT, RESPONSES, Event, Rendering, cut
-from mnemosyne_lab.provider.prefix_cache import PrefixUse
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, as_list, tokens
 from mnemosyne_lab.provider.responses import name_item, seal
 from mnemosyne_lab.provider.script import Failure, Pace, ScriptedReply

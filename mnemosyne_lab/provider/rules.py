@@ -16,8 +16,8 @@ R9    the billing entry of `system` comes first and alone
 R11   tools that messages add or remove: their form, their names, and models that take them
 ====  =====================================================================================================
 
-R5 to R7, R9 and R11 are in `rules_features.py`. R10 (tools never change within a session) needs memory and lives in
-`sessions.py`; whether a signature fits its conversation needs a key and lives in `signatures.py`.
+The latter rules are in `rules_features.py`, with R10 (tools never change within a session), which needs memory; whether
+a signature fits its conversation needs a key and lives in `signatures.py`.
 
 Source: Messages API documentation (messages, tool use, prompt caching, extended thinking, mid-conversation system
 messages, errors). Two users in a row are *not* a breach: the API merges them, and a real client sends them.

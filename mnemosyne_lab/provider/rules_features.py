@@ -1,4 +1,4 @@
-"""Rules R5, R6, R7, R9 and R11: tools, thinking, beta fields, the billing entry, and changes of tools in messages.
+"""Rules R5 to R7 and R9 to R11: tools, thinking, beta fields, the billing entry, and changes of tools.
 
 R11 is about tools that a system message in mid-conversation adds or removes; where such a message may stand is R1. The
 API also limits how many tools may be added; only the limit on their size is checked here.
@@ -7,8 +7,9 @@ Source: Messages API documentation (tool use, extended thinking, beta headers, m
 changes) and the gateway notes of Claude Code.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import orjson
 
@@ -29,6 +30,7 @@ from mnemosyne_lab.provider.reading import (
     messages,
     only_sets_effort,
     refuse,
+    session_key,
     tools,
     turns,
 )
@@ -249,3 +251,40 @@ def _check_definition(item: Placed, tool: dict[str, Json], known: dict[str, Json
 def _family(tool: dict[str, Json]) -> str:
     """A tool's type without its date."""
     return str(tool.get("type", "custom")).rstrip("0123456789_")
+
+
+# R10: within one session the tools never change. A change costs the whole prompt cache and every thinking signature
+# (Messages API documentation, prompt caching). Real clients may still do it, so it is noted and never refused. Requests
+# without tools are side calls and do not count.
+
+
+class SessionWatch:
+    """Remembers the tools of every (session, agent), as a hash for each tool."""
+
+    def __init__(self) -> None:
+        self._tools: dict[tuple[str, str], dict[str, bytes]] = {}
+
+    def look(self, tools: Mapping[str, Json], headers: Headers) -> list[Violation]:
+        """The breaches that these tools, by name, add to what their session sent before."""
+        key = session_key(headers)
+        now = {
+            name: hashlib.sha256(
+                orjson.dumps({field: value for field, value in tool.items() if field != "cache_control"})
+            ).digest()
+            for name, tool in tools.items()
+        }
+        if key is None or not now:
+            return []
+        before = self._tools.get(key, now)
+        self._tools[key] = now
+        changes = {
+            "added": now.keys() - before.keys(),
+            "removed": before.keys() - now.keys(),
+            "reworded": {name for name in now.keys() & before.keys() if now[name] != before[name]},
+            "reordered": set() if list(now) == list(before) or now.keys() != before.keys() else {"all"},
+        }
+        return [
+            Violation("R10", f"tools {change} within session {key[0]}: {', '.join(sorted(names))}", "tools")
+            for change, names in changes.items()
+            if names
+        ]

@@ -15,9 +15,9 @@ import h11
 import orjson
 import trio
 
+from mnemosyne_lab.provider.cache import LocalServer
 from mnemosyne_lab.provider.choosing import Model
 from mnemosyne_lab.provider.delivery import Chunk, CloseIdle, Cut, Head, Step, Wait
-from mnemosyne_lab.provider.prefix_cache import LocalServer
 from mnemosyne_lab.provider.provider import ENDPOINTS, Answer, Provider, Received, RecordedViolation
 from mnemosyne_lab.provider.rules import LARGEST_BODY
 from mnemosyne_lab.provider.script import Script, from_data

@@ -6,7 +6,7 @@ import attrs
 import orjson
 
 from mnemosyne.domain.tools import memory_tools
-from mnemosyne_lab.provider.prefix_cache import PrefixUse
+from mnemosyne_lab.provider.cache import PrefixUse
 from mnemosyne_lab.provider.reply_openai import OpenAiContext, compose_responses
 from mnemosyne_lab.provider.responses import view_responses
 from mnemosyne_lab.provider.script import Pace, ScriptedReply

@@ -23,11 +23,9 @@ from mnemosyne.figures import dollars_text
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.services.billed_replies import BilledReplies, ReplyEvent
 from mnemosyne.services.savings import Balance, balance_of_turn
-from mnemosyne_lab.demo.agent import Agent
-from mnemosyne_lab.demo.play import Options, play, watch_replies
+from mnemosyne_lab.demo.agent import UNCHANGED, Agent, Workshop
+from mnemosyne_lab.demo.play import Options, load_story, play, watch_replies
 from mnemosyne_lab.demo.stage import Stage
-from mnemosyne_lab.demo.story import load_story
-from mnemosyne_lab.demo.tools import UNCHANGED, Workshop
 from mnemosyne_lab.demo.witness import Witness
 from tests.actors.support import StoppableLog
 from tests.cli.support import environ_for, mnemosyne, started

@@ -16,13 +16,12 @@ from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window.assembly import Renderings
 from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Situation, price_of_rewrite
 from mnemosyne.domain.window.policies import plan_of
-from mnemosyne_lab.evaluation.comparing import ends_of
 from mnemosyne_lab.evaluation.demand import demands
 from mnemosyne_lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
 from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED, older_than
 from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne_lab.evaluation.reading import recording
-from mnemosyne_lab.evaluation.results import SessionResult
+from mnemosyne_lab.evaluation.results import SessionResult, ends_of
 from mnemosyne_lab.evaluation.sizing import Sized
 from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Trace, trace_of

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne_lab.evaluation.scaling import LEAST, MOST, scales_of
+from mnemosyne_lab.evaluation.sizing import LEAST, MOST, scales_of
 from mnemosyne_lab.evaluation.trace import TraceRequest
 from tests.profiles import examples
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne_lab.provider.prefix_cache import LEAST, LIFETIME, UNIT, AutomaticCache, LocalServer, Slots
+from mnemosyne_lab.provider.cache import LEAST, LIFETIME, UNIT, AutomaticCache, LocalServer, Slots
 from mnemosyne_lab.provider.reading import tokens
 
 LONG = "".join(f"line {number}\n" for number in range(2000))

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.errors import BadOption
-from mnemosyne_lab.evaluation.choosing import choose_policies, import_policy
-from mnemosyne_lab.evaluation.policies import POLICIES
+from mnemosyne_lab.evaluation.policies import POLICIES, choose_policies, import_policy
 
 OWN = '''
 from mnemosyne_lab.evaluation.policy import Policy

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mnemosyne_lab.trial.endings import LARGEST, LONGEST_CHANGES, describe_changes
+from mnemosyne_lab.trial.running import LARGEST, LONGEST_CHANGES, describe_changes
 
 
 def test_changed_removed_and_new_files_are_shown_in_this_order(tmp_path: Path) -> None:

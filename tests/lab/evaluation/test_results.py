@@ -5,8 +5,7 @@ from itertools import accumulate
 
 import attrs
 
-from mnemosyne_lab.evaluation.comparing import compare, ends_of, list_paybacks, payback
-from mnemosyne_lab.evaluation.results import Epoch, SessionResult, TurnPoint
+from mnemosyne_lab.evaluation.results import Epoch, SessionResult, TurnPoint, compare, ends_of, list_paybacks, payback
 from tests.lab.evaluation.building import session
 
 

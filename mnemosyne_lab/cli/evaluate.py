@@ -33,22 +33,14 @@ if TYPE_CHECKING:
     metavar="NAME[,NAME…]",
     help="Tariffs: api-5m, api-1h, quota, openai, openai-before-5.6, local, or all.  [default: as --ttl]",
 )
-@click.option(
-    "--model",
-    metavar="MODEL",
-    help="Model for prices and cache.  [default: the session's own]",
-)
+@click.option("--model", metavar="MODEL", help="Model for prices and cache.  [default: the session's own]")
 @click.option(
     "--fixed-tokens",
     type=click.IntRange(min=0),
     metavar="N",
     help="Size of system prompt and tools.  [default: the session's own, or 41000]",
 )
-@click.option(
-    "--memory-tools",
-    is_flag=True,
-    help="Include the memory tools in managed requests.",
-)
+@click.option("--memory-tools", is_flag=True, help="Include the memory tools in managed requests.")
 @click.option(
     "--window",
     type=click.IntRange(min=1_000),
@@ -56,12 +48,7 @@ if TYPE_CHECKING:
     help="Limit prompts to this window, and compare with a client that compacts in it.  [default: the models' own]",
 )
 @click.option(
-    "--min-turns",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Skip shorter sessions.",
+    "--min-turns", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Skip shorter sessions."
 )
 @click.option(
     "--judge",

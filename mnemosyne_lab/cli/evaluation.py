@@ -75,7 +75,7 @@ def _dearer(told: Mapping[str, Any], width: int | None) -> Iterator[str]:
     if rows:
         against = rows_of_comparisons(told)[0]["against"]
         yield from ("", f"Why ends are above 1.02, against {against}")
-        titles = ["tariff", *(title for title, _ in STRETCHES)]
+        titles = ["tariff", *STRETCHES]
         numbers = ["worst end", "for request", "tokens"]
         yield from table_lines(titles, rows[:STRETCHES_SHOWN], right=numbers, width=width)
     if len(rows) > STRETCHES_SHOWN:
@@ -110,7 +110,7 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         against = f"against {compared[0]['against']}"
         yield from ((title, f"{words}; {against}") for title, words, _ in AGAINST[2:])
         if rows_of_dearer(told):
-            yield from ((title, words) for title, words in STRETCHES if words)
+            yield from ((title, words) for title, words in STRETCHES.items() if words)
         yield from told["legend"].items()
     yield "wire", wire_sentence(policies)
     yield "ratios", denominator(told)

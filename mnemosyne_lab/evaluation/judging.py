@@ -49,16 +49,8 @@ _DIFFERENCE = {"why": {"type": "string"}, "quote": {"type": "string"}}
 
 def properties_of(verdicts: Sequence[str]) -> Mapping[str, Any]:
     """The members of a judge's answer: one of these verdicts, and its reasons."""
-    reason = {
-        "type": "object",
-        "properties": _DIFFERENCE,
-        "required": list(_DIFFERENCE),
-        "additionalProperties": False,
-    }
-    return {
-        "verdict": {"type": "string", "enum": list(verdicts)},
-        "differences": {"type": "array", "items": reason},
-    }
+    reason = {"type": "object", "properties": _DIFFERENCE, "required": list(_DIFFERENCE), "additionalProperties": False}
+    return {"verdict": {"type": "string", "enum": list(verdicts)}, "differences": {"type": "array", "items": reason}}
 
 
 PROPERTIES = properties_of(VERDICTS)

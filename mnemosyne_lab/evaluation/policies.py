@@ -301,11 +301,7 @@ POLICIES: tuple[Policy, ...] = (
         assemble=clear,
     ),
     Policy(name="rolling", about="Results older than 20 requests are stubbed with every request.", planner=rolling),
-    Policy(
-        name="cold",
-        about="Results older than 10 requests are stubbed when the cache is cold.",
-        planner=cold,
-    ),
+    Policy(name="cold", about="Results older than 10 requests are stubbed when the cache is cold.", planner=cold),
     Policy(
         name="simple",
         about="When cold or above 130,000 tokens: stubs after 10 requests, gone after 20, edited files stay.",
@@ -334,11 +330,7 @@ POLICIES: tuple[Policy, ...] = (
         head=hour_after_a_break,
         has_memory=True,
     ),
-    Policy(
-        name="zones-unguarded",
-        about="The same zones with every request, whatever it costs.",
-        planner=zones,
-    ),
+    Policy(name="zones-unguarded", about="The same zones with every request, whatever it costs.", planner=zones),
     Policy(
         name="mnemosyne-one-ttl",
         about="As `mnemosyne`, with every cache marker living as long as the client wants.",

@@ -16,13 +16,18 @@ BEST = "*"
 
 @attrs.frozen
 class Column:
-    """A column. ``value`` is None if there is nothing to compare; ``words`` explain it in a legend."""
+    """A column of the figure ``key`` of the totals, None if there is nothing to compare; ``words`` explain it."""
 
     title: str
-    words: str
-    value: Callable[[Totals], float | None]
+    key: str
     form: str
-    better: Literal["low", "high"] | None = None
+    better: Literal["low", "high"] | None
+    words: str
+
+    def value(self, totals: Totals) -> float | None:
+        """The figure of a policy; of the dearest session its ratio."""
+        found = totals[self.key]
+        return found["ratio"] if isinstance(found, Mapping) else found
 
     def text(self, totals: Totals) -> str:
         """The cell of a policy, for people."""
@@ -30,64 +35,26 @@ class Column:
         return NOTHING if value is None else self.form.format(value)
 
 
+_BILLED = "the total cost of all sessions in input-token equivalents, relative to the same sessions unmanaged"
+_DEAREST = "the billed ratio of the session that fared worst (its name is given beside it or below)"
+_RESIDENT = "share of demands (exact texts and specifics that the next reply took from earlier) still in what was sent"
+_SILENT = "demands that were absent and that nothing resident named: each one is a defect"
+_NOMINAL = "tokens sent, relative to unmanaged; it differs from the cost because of the cache"
+_DEARER = "share of sessions that cost more than 1.02 times the unmanaged one"
+_FAULTS = "exact texts that were needed but evicted, per eviction"
+_STEPS = "share of the steps down that end at a short form"
+
 COLUMNS: Sequence[Column] = (
-    Column(
-        "billed",
-        "the total cost of all sessions in input-token equivalents, relative to the same sessions unmanaged",
-        lambda totals: totals["billed_ratio"],
-        "{:.3f}",
-        "low",
-    ),
-    Column(
-        "nominal",
-        "tokens sent, relative to unmanaged; it differs from the cost because of the cache",
-        lambda totals: totals["nominal_ratio"],
-        "{:.3f}",
-        "low",
-    ),
-    Column(
-        "dearest",
-        "the billed ratio of the session that fared worst (its name is given beside it or below)",
-        lambda totals: totals["dearest_session"] and totals["dearest_session"]["ratio"],
-        "{:.3f}",
-        "low",
-    ),
-    Column(
-        ">1.02",
-        "share of sessions that cost more than 1.02 times the unmanaged one",
-        lambda totals: totals["share_of_sessions_dearer"],
-        "{:.0%}",
-        "low",
-    ),
-    Column(
-        "faults/evict",
-        "exact texts that were needed but evicted, per eviction",
-        lambda totals: totals["exact_faults_per_eviction"],
-        "{:.2%}",
-        "low",
-    ),
-    Column(
-        "to L1, L2",
-        "share of the steps down that end at a short form",
-        lambda totals: totals["share_of_steps_to_short_forms"],
-        "{:.0%}",
-    ),
-    Column(
-        "resident",
-        "share of demands (exact texts and specifics that the next reply took from earlier) still in what was sent",
-        lambda totals: totals["share_resident"],
-        "{:.1%}",
-        "high",
-    ),
-    Column(
-        "silent",
-        "demands that were absent and that nothing resident named: each one is a defect",
-        lambda totals: totals["silent"],
-        "{:d}",
-        "low",
-    ),
-    Column("epochs", "rewrites for each session", lambda totals: totals["epochs_per_session"], "{:.1f}"),
-    Column("$", "dollars for all sessions, input side only", lambda totals: totals["dollars"], "{:.2f}", "low"),
+    Column("billed", "billed_ratio", "{:.3f}", "low", _BILLED),
+    Column("nominal", "nominal_ratio", "{:.3f}", "low", _NOMINAL),
+    Column("dearest", "dearest_session", "{:.3f}", "low", _DEAREST),
+    Column(">1.02", "share_of_sessions_dearer", "{:.0%}", "low", _DEARER),
+    Column("faults/evict", "exact_faults_per_eviction", "{:.2%}", "low", _FAULTS),
+    Column("to L1, L2", "share_of_steps_to_short_forms", "{:.0%}", None, _STEPS),
+    Column("resident", "share_resident", "{:.1%}", "high", _RESIDENT),
+    Column("silent", "silent", "{:d}", "low", _SILENT),
+    Column("epochs", "epochs_per_session", "{:.1f}", None, "rewrites for each session"),
+    Column("$", "dollars", "{:.2f}", "low", "dollars for all sessions, input side only"),
 )
 
 
@@ -152,15 +119,13 @@ def rows_of_comparisons(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 STRETCHES_SHOWN = 12
 """The most stretches shown; the JSON report has all."""
 
-STRETCHES: Sequence[tuple[str, str]] = (
-    ("session", ""),
-    ("after requests", ""),
-    ("worst end", ""),
-    ("for request", "the one that cost most above the other since the session was last no dearer"),
-    ("tokens", "what that cost more, in tokens of plain input"),
-    ("why", ""),
-)
-"""The columns about dearer ends: title and words."""
+STRETCHES: Mapping[str, str] = {
+    **dict.fromkeys(("session", "after requests", "worst end"), ""),
+    "for request": "the one that cost most above the other since the session was last no dearer",
+    "tokens": "what that cost more, in tokens of plain input",
+    "why": "",
+}
+"""The words for the columns about dearer ends, by title."""
 
 
 def rows_of_dearer(told: Mapping[str, Any]) -> list[list[str]]:

@@ -16,8 +16,8 @@ from markupsafe import Markup
 
 from mnemosyne.figures import count_text, plural, printable
 from mnemosyne.http.inspector.session_report import read_styles
-from mnemosyne_lab.evaluation import report_figures
-from mnemosyne_lab.evaluation.report_charts import frontier_chart
+from mnemosyne.services.charts import grid, px, ticks
+from mnemosyne_lab.evaluation import report_charts, report_figures
 from mnemosyne_lab.evaluation.report_figures import COLUMNS, best, managing
 from mnemosyne_lab.evaluation.report_json import report
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult, list_paybacks
@@ -31,7 +31,10 @@ def report_html(evaluation: Evaluation) -> str:
     drawn = () if shown is None else evaluation.policies[shown].sessions
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
-        printable=lambda value: printable(str(value)), count=lambda price: count_text(round(price)), plural=plural
+        printable=lambda value: printable(str(value)),
+        count=lambda price: count_text(round(price)),
+        px=px,
+        plural=plural,
     )
     return environment.from_string(_read("report_page.html")).render(
         told=told,
@@ -39,7 +42,8 @@ def report_html(evaluation: Evaluation) -> str:
         verdict=" ".join([told["verdict"] or "", *told["window"]]).strip(),
         winners={column.title: best(column, policies) for column in COLUMNS},
         rows=report_figures.rows_of_comparisons(told),
-        frontier=Markup(frontier_chart(policies)),
+        charts=report_charts,
+        grid=lambda plane: Markup("".join(grid(plane, ticks(plane.highest), str))),
         shown=shown,
         chosen="no policy" if shown is None else evaluation.policies[shown].name,
         # Longest first, with its number in the policy.

@@ -197,11 +197,7 @@ SMALLER = Fraction(98, 100)
 
 
 def compare(
-    tariff: str,
-    policy: str,
-    against: str,
-    managed: Sequence[SessionResult],
-    others: Sequence[SessionResult],
+    tariff: str, policy: str, against: str, managed: Sequence[SessionResult], others: Sequence[SessionResult]
 ) -> PolicyComparison:
     """Compare two policies on the same sessions, given in the same order."""
     pairs = list(zip(managed, others, strict=True))

@@ -68,11 +68,7 @@ def closeness(evaluation: Evaluation) -> str | None:
     )
 
 
-WITHOUT = {
-    "unmanaged": "what really happened",
-    "uncompacted": "never compacting",
-    "native": "the client of today",
-}
+WITHOUT = {"unmanaged": "what really happened", "uncompacted": "never compacting", "native": "the client of today"}
 """Names of the alternatives in a tariff's sentence."""
 
 

@@ -129,9 +129,7 @@ def _text(value: Json) -> str:
 
 
 def _ttl(control: Json) -> Ttl | None:
-    if not isinstance(control, dict):
-        return None
-    return "1h" if control.get("ttl") == "1h" else "5m"
+    return ("1h" if control.get("ttl") == "1h" else "5m") if isinstance(control, dict) else None
 
 
 def _holds_image(value: Json) -> bool:

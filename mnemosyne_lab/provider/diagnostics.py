@@ -73,9 +73,8 @@ class MessagesDiagnostics:
         found = made.find_divergence(before)
         if found is None:
             return None
-        reason, missed = found
-        counted = {} if reason == UNAVAILABLE else {"cache_missed_input_tokens": missed}
-        return {"cache_miss_reason": {"type": reason, **counted}}
+        counted = {} if found[0] == UNAVAILABLE else {"cache_missed_input_tokens": found[1]}
+        return {"cache_miss_reason": {"type": found[0], **counted}}
 
 
 def find_diagnostics_breach(body: Body, *, refuses: bool) -> list[Violation]:
@@ -128,33 +127,27 @@ class ResponsesDiagnostics:
         found = made.find_divergence(before[0])
         if found is None:
             return {"type": "cache_hit"}
-        if found[0] == "input_changed" and any(item_type(item) == "compaction" for item in list_items(body)):
-            found = "context_compacted", found[1]
-        missed = min(found[1], before[1])
+        is_compacted = any(item_type(item) == "compaction" for item in list_items(body))
         return {
             "type": "cache_miss",
-            "reason": found[0],
+            "reason": "context_compacted" if is_compacted and found[0] == "input_changed" else found[0],
             "comparison_reusable_tokens": before[1],
-            "cache_missed_tokens": missed,
+            "cache_missed_tokens": min(found[1], before[1]),
         }
 
 
 def _read_responses(body: Body) -> Fingerprint:
     text, reasoning = as_dict(body.get("text")), as_dict(body.get("reasoning"))
     first = {"instructions": body.get("instructions")}
+    settings = {
+        **{name: body.get(name) for name in ("model", "prompt_cache_key", "service_tier")},
+        "text_format": text.get("format"),
+        "reasoning_effort": reasoning.get("effort"),
+        "verbosity": text.get("verbosity"),
+    }
     return Fingerprint(
-        settings={
-            "model_changed": orjson.dumps(body.get("model")),
-            "prompt_cache_key_changed": orjson.dumps(body.get("prompt_cache_key")),
-            "service_tier_changed": orjson.dumps(body.get("service_tier")),
-            "text_format_changed": orjson.dumps(text.get("format")),
-            "reasoning_effort_changed": orjson.dumps(reasoning.get("effort")),
-            "verbosity_changed": orjson.dumps(text.get("verbosity")),
-        },
-        parts={
-            "tools_changed": _write_all(list_tools(body)),
-            "input_changed": _write_all([first, *list_items(body)]),
-        },
+        settings={f"{name}_changed": orjson.dumps(value) for name, value in settings.items()},
+        parts={"tools_changed": _write_all(list_tools(body)), "input_changed": _write_all([first, *list_items(body)])},
     )
 
 

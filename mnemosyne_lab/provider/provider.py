@@ -23,17 +23,7 @@ from mnemosyne_lab.provider.cache import AutomaticCache, CacheUse, LocalServer, 
 from mnemosyne_lab.provider.choosing import Model, ReplyChooser
 from mnemosyne_lab.provider.delivery import HeaderLines, Step, deliver, raw_steps, whole
 from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, ResponsesDiagnostics, find_diagnostics_breach
-from mnemosyne_lab.provider.reading import (
-    Body,
-    Headers,
-    Violation,
-    as_dict,
-    as_list,
-    betas,
-    header,
-    session_key,
-    tools,
-)
+from mnemosyne_lab.provider.reading import Body, Headers, Violation, as_dict, as_list, betas, header, session_key, tools
 from mnemosyne_lab.provider.reply import ReplyContext, render_message
 from mnemosyne_lab.provider.reply_openai import Composed, OpenAiContext, compose_chat, compose_responses, name_response
 from mnemosyne_lab.provider.responses import list_items, view_responses

@@ -7,7 +7,7 @@ connection, and time can be trio's own clock or a test's.
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import attrs
@@ -17,13 +17,13 @@ import trio
 
 from mnemosyne_lab.provider.cache import LocalServer
 from mnemosyne_lab.provider.choosing import Model
-from mnemosyne_lab.provider.delivery import Chunk, CloseIdle, Cut, Head, Step, Wait
+from mnemosyne_lab.provider.delivery import Chunk, CloseIdle, Cut, Head, Wait
 from mnemosyne_lab.provider.provider import ENDPOINTS, Answer, Provider, Received, RecordedViolation
 from mnemosyne_lab.provider.rules import LARGEST_BODY
 from mnemosyne_lab.provider.script import Script, from_data
 
 SECRET = b"the stand-in keeps no secrets"
-"""The default, so that a signature outlives a restart."""
+"""Signs thinking; always the same, so that a signature outlives a restart."""
 _READ = 65536
 
 
@@ -135,22 +135,14 @@ class Standin:
         if self._keep is not None:
             del self.exchanges[: -self._keep]
         exchange.body = await connection.body()
-        answer = self._provider.answer(
-            Received(
-                exchange.number,
-                exchange.method,
-                exchange.target,
-                [(name.decode("latin-1"), value.decode("latin-1")) for name, value in exchange.headers],
-                exchange.body,
-                exchange.at,
-            )
-        )
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in exchange.headers]
+        received = Received(exchange.number, exchange.method, exchange.target, headers, exchange.body, exchange.at)
+        answer = self._provider.answer(received)
         exchange.rule = answer.rule
         return await self._respond(connection, exchange, answer)
 
     async def _respond(self, connection: "_Connection", exchange: HttpExchange, answer: Answer) -> bool:
-        closing: Step | None = None
-        literal = False
+        closes = literal = False
         for step in answer.steps:
             match step:
                 case Wait(seconds):
@@ -168,11 +160,11 @@ class Standin:
                     await connection.cut(reset)
                     return False
                 case CloseIdle():
-                    closing = step
+                    closes = True
         if not literal:
             await connection.end(exchange)
         exchange.complete = True
-        return closing is None and not literal and connection.reusable()
+        return not closes and not literal and connection.reusable()
 
 
 class _Connection:
@@ -206,18 +198,14 @@ class _Connection:
                 size += len(event.data)
         return b"".join(parts)
 
-    async def _write(self, data: bytes, exchange: HttpExchange | None) -> None:
-        if exchange is not None:
-            exchange.wire += data
+    async def _write(self, data: bytes, exchange: HttpExchange) -> None:
+        exchange.wire += data
         if data:
             await self._stream.send_all(data)
 
     async def head(self, head: Head, exchange: HttpExchange) -> None:
         if head.literal:
-            lines = [
-                f"HTTP/1.1 {head.status} {head.reason}".rstrip(),
-                *(f"{name}: {value}" for name, value in head.headers),
-            ]
+            lines = [f"HTTP/1.1 {head.status} {head.reason}".rstrip(), *(f"{n}: {value}" for n, value in head.headers)]
             await self._write("\r\n".join([*lines, "", ""]).encode("latin-1"), exchange)
             return
         event = h11.Response(status_code=head.status, headers=head.headers, reason=head.reason.encode())
@@ -246,11 +234,8 @@ class _Connection:
     async def refuse(self, why: str) -> None:
         text = why.encode()
         head = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(text)
-        with trio.move_on_after(1):
-            try:
-                await self._write(head + text, None)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return
+        with trio.move_on_after(1), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._stream.send_all(head + text)
 
 
 @asynccontextmanager
@@ -260,7 +245,6 @@ async def open_standin(
     strict: bool = True,
     port: int = 0,
     clock: Callable[[], float] | None = None,
-    secret: bytes = SECRET,
     keep: int | None = None,
     model: Model | None = None,
     local: LocalServer | None = None,
@@ -269,13 +253,13 @@ async def open_standin(
 
     `script` may be the decoded data of a script. `strict` answers breaches of the API's rules with its errors; without
     it they are only noted in `violations`. `port` 0 takes a free one. `clock` gives seconds for the prompt cache, by
-    default trio's. `secret` signs thinking. `keep` limits how many exchanges are remembered. `model` answers what
+    default trio's. `keep` limits how many exchanges are remembered. `model` answers what
     fits no rule, from the request alone. `local` keeps prompts as a local server does, instead of a hosted API.
 
     Raises BadConfiguration for a script that does not fit, and OSError when the port is taken.
     """
     made = script if isinstance(script, Script) else from_data(script or {})
-    provider = Provider(made, strict=strict, secret=secret, model=model, local=local)
+    provider = Provider(made, strict=strict, secret=SECRET, model=model, local=local)
     server = Standin(provider, clock or trio.current_time, keep)
     listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
     server.port = listeners[0].socket.getsockname()[1]

@@ -15,7 +15,7 @@ of it; a block missing from the middle, or put back later, breaks the chain. Pur
 import base64
 import hashlib
 import hmac
-from collections.abc import Iterator
+import struct
 
 import attrs
 import orjson
@@ -39,7 +39,8 @@ CONTROLS = "thinking-binding-controls-2026-08-01"
 """The beta that allows `thinking.block_binding`."""
 _MAGIC = b"mn1"
 _NOTHING = bytes(16)
-_SIZE = len(_MAGIC) + 8 + 16 + 16 + 16
+_PAYLOAD = struct.Struct("3s8s16s16s16s")
+"""The mark, the model, the name of the thinking block before, and the hashes of its own text and of all before it."""
 _LARGEST = 2**63
 """Larger whole numbers are written as fractions."""
 
@@ -92,7 +93,7 @@ class Conversation:
 
     def __init__(self, secret: bytes, body: Body) -> None:
         self._secret = secret
-        self._model = str(body.get("model", ""))
+        self._model = hashlib.sha256(str(body.get("model", "")).encode()).digest()[:8]
         system = blocks(body.get("system"))
         if system and str(system[0].get("text", "")).startswith(BILLING):
             system = system[1:]
@@ -136,16 +137,12 @@ class Conversation:
         message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
         return hmac.new(self._secret, message, hashlib.sha256).digest()[:16]
 
-    def _model_tag(self) -> bytes:
-        return hashlib.sha256(self._model.encode()).digest()[:8]
-
     def sign(self, text: str) -> str:
         """The signature of a thinking block with this text, said here; the next block is chained to it."""
-        model, previous = self._model_tag(), self.previous
         # A redacted block has no text of its own; its data is this same signature.
-        own = self._sign(b"own", model, previous, text.encode())
+        own = self._sign(b"own", self._model, self.previous, text.encode())
         bound = self._sign(b"prefix", own, self._prefix())
-        payload = _MAGIC + model + previous + own + bound
+        payload = _PAYLOAD.pack(_MAGIC, self._model, self.previous, own, bound)
         self.previous = _name(payload)
         return base64.b64encode(payload).decode()
 
@@ -155,41 +152,28 @@ class Conversation:
         `foreign` (not a signature of this server), `modified` (its text is not the signed one), or a reason of
         `input_transformations`.
         """
-        payload = _decode(signature)
-        if payload is None:
+        try:
+            payload = base64.b64decode(signature, validate=True)
+            mark, model, previous, own, bound = _PAYLOAD.unpack(payload)
+        except (ValueError, struct.error):
             return "foreign"
-        at = len(_MAGIC)
-        model, previous, own, bound = (
-            payload[at : at + 8],
-            payload[at + 8 : at + 24],
-            payload[at + 24 : at + 40],
-            payload[-16:],
-        )
+        if mark != _MAGIC:
+            return "foreign"
         if not hmac.compare_digest(own, self._sign(b"own", model, previous, text.encode())):
             return "modified"
-        if model != self._model_tag():
+        if model != self._model:
             return "model_binding_mismatch"
-        if enforced and not self._fits(own, previous, bound):
+        # Before the first block left, any others may have been removed: a leading run.
+        is_chained = self.previous in (_NOTHING, previous)
+        fits = is_chained and hmac.compare_digest(bound, self._sign(b"prefix", own, self._prefix()))
+        if enforced and not fits:
             return "prefix_binding_mismatch"
         self.previous = _name(payload)
         return ""
 
-    def _fits(self, own: bytes, previous: bytes, bound: bytes) -> bool:
-        # Before the first block left, any others may have been removed: a leading run.
-        chained = self.previous in (_NOTHING, previous)
-        return chained and hmac.compare_digest(bound, self._sign(b"prefix", own, self._prefix()))
-
 
 def _name(payload: bytes) -> bytes:
     return hashlib.sha256(payload).digest()[:16]
-
-
-def _decode(signature: str) -> bytes | None:
-    try:
-        payload = base64.b64decode(signature, validate=True)
-    except ValueError:
-        return None
-    return payload if payload.startswith(_MAGIC) and len(payload) == _SIZE else None
 
 
 @attrs.frozen
@@ -227,8 +211,10 @@ def check(secret: bytes, body: Body, headers: Headers) -> Verdict:
     may_drop = behaviour == "drop_block" and CONTROLS in betas(headers)
     conversation = Conversation(secret, body)
     dropped: list[Dropped] = []
-    start = _last_compaction(body)
-    for number, item in enumerate(list_placed(body)):
+    placed = list(list_placed(body))
+    # The API ignores all before the last compaction block.
+    start = max((number for number, item in enumerate(placed) if item.type == "compaction"), default=0)
+    for number, item in enumerate(placed):
         if item.type not in {"thinking", "redacted_thinking"}:
             conversation.add(item.role, item.block)
             continue
@@ -247,22 +233,15 @@ def check(secret: bytes, body: Body, headers: Headers) -> Verdict:
     return Verdict(conversation, None, tuple(dropped))
 
 
-def _last_compaction(body: Body) -> int:
-    """Position of the last compaction block among all blocks; all before it is ignored by the API."""
-    return max((number for number, item in enumerate(list_placed(body)) if item.type == "compaction"), default=0)
-
-
 def without(body: Body, dropped: tuple[Dropped, ...]) -> Body:
     """The body as the model sees it once the dropped blocks are gone."""
     if not dropped:
         return body
     gone = {(entry.message, entry.index) for entry in dropped}
-    return {**body, "messages": list(_list_kept(body, gone))}
-
-
-def _list_kept(body: Body, gone: set[tuple[int, int]]) -> Iterator[dict[str, Json]]:
+    kept = []
     for number, message in enumerate(messages(body)):
         content = message.get("content")
         if isinstance(content, list):
             content = [block for index, block in enumerate(content) if (number, index) not in gone]
-        yield {**message, "content": content}
+        kept.append({**message, "content": content})
+    return {**body, "messages": kept}

@@ -1,6 +1,6 @@
 """The view of a request that a script's rules match: the same fields in every dialect."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -8,6 +8,7 @@ from mnemosyne_lab.provider.reading import (
     Body,
     Headers,
     Json,
+    MessageRun,
     as_dict,
     header,
     messages,
@@ -100,6 +101,11 @@ def merge(said: Iterable[Utterance]) -> tuple[Utterance, ...]:
     return tuple(merged)
 
 
+def _utter(turn: MessageRun) -> Utterance:
+    text = "\n".join(text_in(item.block) for item in turn.content)
+    return Utterance(turn.role, text, turn.role == "user" and turn.holds("tool_result"))
+
+
 def view_messages(body: Body, headers: Headers) -> RequestView:
     """The view of a Messages API body."""
     return RequestView(
@@ -107,14 +113,7 @@ def view_messages(body: Body, headers: Headers) -> RequestView:
         stream=body.get("stream") is True,
         headers=headers,
         system=text_in(body.get("system")),
-        said=tuple(
-            Utterance(
-                turn.role,
-                "\n".join(text_in(item.block) for item in turn.content),
-                turn.role == "user" and turn.holds("tool_result"),
-            )
-            for turn in turns(body)
-        ),
+        said=tuple(map(_utter, turns(body))),
         text="\n".join(text_in(message) for message in messages(body)),
         tools={**{str(tool.get("name")): tool for tool in tools(body)}, **tools_in_messages(body)},
         schema=as_dict(as_dict(body.get("output_config")).get("format")).get("schema"),
@@ -128,24 +127,24 @@ _SYSTEM = {"system", "developer"}
 def view_chat(body: Body, headers: Headers) -> RequestView:
     """The view of a Chat Completions body."""
     said = messages(body)
+    spoken = [each for each in said if each.get("role") not in _SYSTEM]
     return RequestView(
         model=str(body.get("model")),
         stream=body.get("stream") is True,
         headers=headers,
         system="\n".join(text_in(each.get("content")) for each in said if each.get("role") in _SYSTEM),
-        said=merge(_utterances(body)),
+        said=merge(
+            Utterance(
+                "assistant" if each.get("role") == "assistant" else "user",
+                text_in(each.get("content")),
+                brings_results=each.get("role") == "tool",
+            )
+            for each in spoken
+        ),
         text="\n".join(text_in(each.get("content")) for each in said),
         tools={tool_name(tool): tool for tool in tools(body)},
         schema=as_dict(as_dict(body.get("response_format")).get("json_schema")).get("schema"),
     )
-
-
-def _utterances(body: Body) -> Iterator[Utterance]:
-    for message in messages(body):
-        role = message.get("role")
-        if role not in _SYSTEM:
-            side = "assistant" if role == "assistant" else "user"
-            yield Utterance(side, text_in(message.get("content")), role == "tool")
 
 
 def tool_name(tool: dict[str, Json]) -> str:

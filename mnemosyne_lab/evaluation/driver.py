@@ -29,7 +29,7 @@ from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, SUMMARY_TOKENS
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.tools.memory_tools import TOOLS
 from mnemosyne.domain.window.ages import Candidate, Later, later_of
-from mnemosyne.domain.window.assembly import Message, Renderings
+from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.planning import CostSoFar, Plan, Situation
 from mnemosyne.domain.window.situation import count_reuse, find_limit
 from mnemosyne.domain.window.window_size import choose_window
@@ -113,12 +113,11 @@ class _Run:
         self._write = sized.settings.tariff.write_at(self._price)
         self._minimum = model_of(sized.settings.model).cache_minimum
         self._rules = prompt_cache.rules_of(sized.settings.tariff.tariff)
-        self._resets = _resets(sized.trace.resets, policy)
-        self._typed = [
-            number
-            for number, message in enumerate(sized.messages)
-            if message["role"] == "user" and not has_results(message["content"])
-        ]
+        # For the client's own history all, otherwise only the user's.
+        its_own = policy.history == "client"
+        self._resets = {reset.turn: reset for reset in sized.trace.resets if its_own or reset.by_user}
+        prompts = (each["role"] == "user" and not has_results(each["content"]) for each in sized.messages)
+        self._typed = [number for number, is_typed in enumerate(prompts) if is_typed]
         # The window
         self._window = choose_window(sized.settings.window, sized.settings.model)
         self._limit = find_limit(sized.settings.window, sized.settings.model, Session())
@@ -137,7 +136,10 @@ class _Run:
         self._reuse = ReuseRecord()
         self._items = {item.id: item for item in sized.trace.items}
         # The cache
-        self._cache = _cache_of_others(sized)
+        # At the start it holds what the first request read of tools and system prompt; of an assumed head nothing.
+        read, first = ROUNDING * sized.trace.found_cached, sized.trace.requests[0].at
+        held = [step for step in sized.head if step.tokens <= read and sized.trace.head is not None][-1:]
+        self._cache = Cache({step.digest: CacheEntry(sized.settings.ttl, first + 1, first) for step in held})
         self._billed_last = Prompt()
         self._slot = Prompt()
         self._head: Ttl = sized.settings.ttl
@@ -162,7 +164,9 @@ class _Run:
             compacting = self._ask_for_summary(reset, request)
             self._start_over(reset)
         before = self._prompt
-        self._append(self._new(request))
+        born = self._sized.born[request.turn]
+        self._visible += [each for each in born if each.item.places[0].message >= self._since]
+        self._append(self._sized.messages[self._sent : request.messages])
         appended = self._prompt
         situation = self._situation(request, before, appended)
         plan = self._policy.planner(situation, lambda: self._candidates(request)) if self._policy.planner else None
@@ -234,12 +238,6 @@ class _Run:
         if self._reset is None:
             return []
         return [{"role": "user", "content": [{"type": "text", "text": self._reset.summary}]}]
-
-    def _new(self, request: TraceRequest) -> Sequence[Message]:
-        """The new messages; their objects are registered."""
-        born = self._sized.born[request.turn]
-        self._visible += [each for each in born if each.item.places[0].message >= self._since]
-        return self._sized.messages[self._sent : request.messages]
 
     def _situation(self, request: TraceRequest, before: Prompt, appended: Prompt) -> Situation:
         return Situation(
@@ -327,10 +325,13 @@ class _Run:
             self._set(there[key], fidelity)
         preface = self._preface()
         messages = [*preface, *self._sized.messages[self._since : request.messages]]
-        rendered = self._policy.assemble(
-            messages, self._render_objects(self._visible), request.messages, self._since - len(preface)
-        )
-        self._begin(rendered)
+        renderings = {
+            place: rendering_of(each.item, self._fidelity[each.item.id])
+            for each in self._visible
+            if each.item.id in self._fidelity
+            for place in each.item.places
+        }
+        self._begin(self._policy.assemble(messages, renderings, request.messages, self._since - len(preface)))
         if not self._policy.free:  # what pays for its rewrites would be sent
             self._check_wire()
         if self._head == "5m":
@@ -352,14 +353,6 @@ class _Run:
         self._steps[fidelity] += 1
         self._reuse = self._reuse.lower(each.item.id, fidelity)
         self._fidelity[each.item.id] = fidelity
-
-    def _render_objects(self, objects: Sequence[SizedItem]) -> Renderings:
-        return {
-            place: rendering_of(each.item, self._fidelity[each.item.id])
-            for each in objects
-            if each.item.id in self._fidelity
-            for place in each.item.places
-        }
 
     def _note_epoch(self, plan: Plan, situation: Situation, billed: Fraction) -> None:
         """Record an epoch. Its price is the difference to the same request without a rewrite."""
@@ -444,7 +437,11 @@ class _Run:
             self._slot = self._prompt.extend(
                 self._sized.blocks(self._sized.messages[request.messages : request.messages + 1])
             )
-        self._note_reads(request)
+        there = [each.item for each in self._visible]
+        for each in self._sized.born[request.turn]:  # evicted objects whose lines this request read again
+            old = find_shown(each.item, reversed(there))
+            if old is not None and old.id in self.list_shortened():
+                self._reuse = self._reuse.read(old.id)
         for demand in demands:
             found = outcome(demand, self._show, self.list_texts)
             self._outcomes[found] += 1
@@ -453,14 +450,6 @@ class _Run:
             if demand.exact:
                 self._exact_faults += 1
                 self._restore(request, demand)
-
-    def _note_reads(self, request: TraceRequest) -> None:
-        """Record evicted objects whose lines this request read again."""
-        there = [each.item for each in self._visible]
-        for each in self._sized.born[request.turn]:
-            old = find_shown(each.item, reversed(there))
-            if old is not None and old.id in self.list_shortened():
-                self._reuse = self._reuse.read(old.id)
 
     def list_texts(self) -> Iterator[str]:
         """The texts of the window."""
@@ -491,7 +480,11 @@ class _Run:
         self._restored[each.item.id] = request.turn
         self._uses[each.item.id] = request.turn
         self._reuse = self._reuse.need(each.item.id)
-        self._append(_round(each, request.turn))
+        # The two messages of a restore.
+        call_id = f"restore_{each.item.id}_{request.turn}"
+        call = {"type": "tool_use", "id": call_id, "name": "memory_restore", "input": {"id": each.item.id}}
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": each.item.text}
+        self._append([{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}])
         tokens = self._bill(self._prompt, request.at)
         self._tokens_sent += tokens.prompt
         last, before = self._points[-1], self._nanodollars
@@ -530,28 +523,6 @@ class _Run:
             epochs=tuple(self._epochs),
             points=tuple(self._points),
         )
-
-
-def _cache_of_others(sized: Sized) -> Cache:
-    """The provider's cache at the start: the part of tools and system prompt that the first request read. An assumed
-    head is not cached.
-    """
-    found, first = sized.trace.found_cached, sized.trace.requests[0].at
-    held = [step for step in sized.head if step.tokens <= ROUNDING * found] if sized.trace.head is not None else []
-    return Cache({held[-1].digest: CacheEntry(sized.settings.ttl, first + 1, first)} if held else {})
-
-
-def _resets(resets: Sequence[Reset], policy: Policy) -> Mapping[int, Reset]:
-    """The resets that apply: all for the client's own history, otherwise only the user's."""
-    return {reset.turn: reset for reset in resets if policy.history == "client" or reset.by_user}
-
-
-def _round(each: SizedItem, turn: int) -> list[Message]:
-    """The two messages of a restore."""
-    key = f"restore_{each.item.id}_{turn}"
-    call = {"type": "tool_use", "id": key, "name": "memory_restore", "input": {"id": each.item.id}}
-    result = {"type": "tool_result", "tool_use_id": key, "content": each.item.text}
-    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
 
 
 def client_markers(prompt: Prompt, *, head: Ttl = "5m", tail: Ttl = "5m") -> dict[int, Ttl]:

@@ -71,7 +71,7 @@ A text that the action does not need makes no difference."""
 class JudgedPlace:
     """A ``turn`` of a session whose window lacks lines of objects: their ``full`` texts and the text ``instead`` of
     each. ``task`` is the user's latest prompt, ``action`` the recorded reply. ``present`` has the lines of the full
-    texts that are also elsewhere in the window. ``omitted`` counts further objects, for which the prompt has no room.
+    texts that are also elsewhere in the window. Further objects, for which the prompt has no room, are left out.
     """
 
     session: str
@@ -81,7 +81,6 @@ class JudgedPlace:
     full: tuple[str, ...] = attrs.field(repr=False)
     instead: tuple[str, ...] = attrs.field(repr=False)
     present: str = attrs.field(repr=False)
-    omitted: int = 0
 
 
 @attrs.frozen
@@ -227,32 +226,26 @@ class PlaceSample:
         demands: Sequence[Demand],
     ) -> JudgedPlace:
         texts = list(window())
-        there = {line.strip() for text in texts for line in text.splitlines()} | {""}
+        there = _list_lines("\n".join(texts)) | {""}
         unmet = [demand for demand in demands if not any(demand.text in text for text in texts)]
         needed = {source: demand.text for demand in reversed(unmet) for source in demand.sources}
         latest = reversed([each for each in self._sized.objects if each.item.id in shortened])
         lost = [each for each in latest if each.item.id in needed or _lacks_most(there, plain(each.item.text))]
-        ordered = sorted(lost, key=lambda each: each.item.id not in needed)
-        shown = list(_fit(ordered, needed))
+        shown = list(_fit(sorted(lost, key=lambda each: each.item.id not in needed), needed))
+        before = reversed(self._sized.messages[: request.messages])
+        prompts = (each for each in before if each["role"] == "user" and not has_results(each["content"]))
+        typed = ("\n".join(texts_of([each]))[-LONGEST_TASK:] for each in prompts)
         present = {line for _, text in shown for line in _list_lines(text) & there}
         instead = (self._sized.show(each.item.id, shortened[each.item.id]).text for each, _ in shown)
         return JudgedPlace(
             session=self._sized.trace.name,
             turn=request.turn,
-            task=credentials.mask(self._find_task(request)),
+            task=credentials.mask(next(typed, "")),
             action=credentials.mask(_render_action(reply))[:LONGEST_ACTION],
             full=tuple(credentials.mask(text) for _, text in shown),
             instead=tuple(credentials.mask(text) for text in instead),
             present=credentials.mask("\n".join(sorted(present))),
-            omitted=len(ordered) - len(shown),
         )
-
-    def _find_task(self, request: TraceRequest) -> str:
-        """The user's latest prompt before a request."""
-        for message in reversed(self._sized.messages[: request.messages]):
-            if message["role"] == "user" and not has_results(message["content"]):
-                return "\n".join(texts_of([message]))[-LONGEST_TASK:]
-        return ""
 
 
 def rank_of(session: str, turn: int) -> str:

@@ -118,6 +118,7 @@ def recording(where: str, session: object) -> Trace:
     turns = list(_turns(session.get("turns"), len(messages), notes.append))
     times = times_of([turn.get("ts") for turn in turns], notes.append)
     resets = tuple(_resets(session.get("resets"), messages, [turn["msg"] for turn in turns], notes.append))
+    usage = turns[0].get("usage")
     model, own, cost, developer = (session.get(name) for name in ("model", "head", "nanodollars", "developer"))
     return Trace(
         where=where,
@@ -127,7 +128,7 @@ def recording(where: str, session: object) -> Trace:
         requests=tuple(_requests(messages, turns, times)),
         resets=resets,
         notes=tuple(notes),
-        found_cached=_count_cached(turns[0].get("usage")),
+        found_cached=read if isinstance(usage, dict) and isinstance(read := usage.get("cache_read"), int) else 0,
         head=OwnHead(own.get("system"), own.get("tools")) if isinstance(own, dict) else None,
         nanodollars=cost if type(cost) is int and cost > 0 else None,
         developer=developer if isinstance(developer, str) else None,
@@ -196,7 +197,8 @@ def _requests(
 ) -> Iterator[TraceRequest]:
     before, exchange = 0, 1
     for number, (turn, at) in enumerate(zip(turns, times, strict=True), 1):
-        if any(_is_prompt(message) for message in messages[before : turn["msg"]]):
+        new = messages[before : turn["msg"]]
+        if any(blocks.is_prompt(each["role"], content_blocks(each["content"])) for each in new):
             exchange = number
         before = turn["msg"]
         yield TraceRequest(
@@ -209,11 +211,6 @@ def _requests(
         )
 
 
-def _is_prompt(message: Mapping[str, Any]) -> bool:
-    """Whether it holds more than tool results."""
-    return blocks.is_prompt(message["role"], content_blocks(message["content"]))
-
-
 def _prompt_size(usage: object) -> int | None:
     """The provider's count of the prompt's tokens."""
     if not isinstance(usage, dict):
@@ -221,11 +218,6 @@ def _prompt_size(usage: object) -> int | None:
     parts = [usage.get(name) for name in ("input", "cache_write", "cache_read")]
     counts = [part for part in parts if isinstance(part, int) and part >= 0]
     return sum(counts) or None if len(counts) == len(parts) else None
-
-
-def _count_cached(usage: object) -> int:
-    read = usage.get("cache_read") if isinstance(usage, dict) else None
-    return read if isinstance(read, int) else 0
 
 
 def _resets(resets: object, messages: Sequence[Mapping[str, Any]], counts: Sequence[int], note: Any) -> Iterator[Reset]:

@@ -98,12 +98,6 @@ def choose_tariffs(names: Sequence[str]) -> list[JudgedTariff]:
 
 def as_slot(before: Prompt, prompt: Prompt) -> Tokens:
     """The tokens that one slot, holding the last prompt, must read of the next one."""
-    low, high = 0, min(len(before), len(prompt))
-    while low < high:  # each step's digest is of all before it
-        middle = (low + high + 1) // 2
-        if before[middle - 1].digest == prompt[middle - 1].digest:
-            low = middle
-        else:
-            high = middle - 1
-    read = prompt[low - 1].tokens if low else 0
+    shared = before.count_shared(prompt)
+    read = prompt[shared - 1].tokens if shared else 0
     return Tokens(read=read, input=prompt.tokens - read)

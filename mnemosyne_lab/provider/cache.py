@@ -15,6 +15,7 @@ import attrs
 import orjson
 
 from mnemosyne.domain.cost.catalogue import model_of
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize, with_automatic
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
 from mnemosyne_lab.provider.reading import TOKENS_PER_CHARACTER, Body, Json, as_dict, blocks, list_placed, tokens, tools
@@ -25,48 +26,23 @@ _FRAME = 5
 """Characters around a block and its role."""
 
 
-@attrs.frozen
-class CacheUse:
-    """The input side of a reply's `usage`, in tokens. Their sum is the size of the prompt."""
-
-    read: int
-    write_5m: int
-    write_1h: int
-    uncached: int
-
-    @property
-    def total(self) -> int:
-        """The size of the whole prompt."""
-        return self.read + self.write_5m + self.write_1h + self.uncached
-
-
-@attrs.frozen
-class Lookup:
-    """A request's dealings with the cache; give it back to `begin_reply` when its reply begins."""
-
-    use: CacheUse
-    written: tuple[bytes, ...]
-    at: int
-
-
 class PromptCache:
     """The entries of one workspace."""
 
     def __init__(self) -> None:
         self._cache = Cache()
 
-    def request(self, body: Body, now: float) -> Lookup:
-        """Bill a request that starts now. Its writes become readable with `begin_reply`."""
+    def request(self, body: Body, now: float) -> tuple[Tokens, Callable[[], None]]:
+        """Bill a request that starts now; call the function when its reply begins: its writes become readable."""
         prompt, markers = _read(body)
         at = int(now * _MICROSECONDS)
         minimum = model_of(str(body.get("model", ""))).cache_minimum
         self._cache, billed = bill(self._cache, prompt, markers, started_at=at, minimum=minimum)
-        used = billed.tokens
-        return Lookup(CacheUse(used.read, used.write_5m, used.write_1h, used.input), billed.written, at)
 
-    def begin_reply(self, lookup: Lookup) -> None:
-        """Make the writes of a request readable, because its reply has begun."""
-        self._cache = self._cache.begin_reply(lookup.written, lookup.at)
+        def begin() -> None:
+            self._cache = self._cache.begin_reply(billed.written, at)
+
+        return billed.tokens, begin
 
 
 def steps(body: Body) -> Prompt:

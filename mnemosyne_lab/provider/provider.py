@@ -16,10 +16,11 @@ from urllib.parse import unquote, urlsplit
 import attrs
 import orjson
 
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne_lab.provider import models
 from mnemosyne_lab.provider.api_errors import ApiFailure, error_body, openai_error_body
-from mnemosyne_lab.provider.cache import AutomaticCache, CacheUse, LocalServer, PrefixUse, PromptCache, Slots, steps
+from mnemosyne_lab.provider.cache import AutomaticCache, LocalServer, PrefixUse, PromptCache, Slots, steps
 from mnemosyne_lab.provider.choosing import Model, ReplyChooser
 from mnemosyne_lab.provider.delivery import HeaderLines, Step, deliver, raw_steps, whole
 from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, ResponsesDiagnostics, find_diagnostics_breach
@@ -190,7 +191,7 @@ class Provider:
         rule, reply = self._chooser.choose(view, body)
         failing = reply.failure is not None or reply.raw is not None
         if not failing:
-            self._refuse_too_long(_size_of(seen), str(body.get("model", "")))
+            self._refuse_too_long(steps(seen).tokens, str(body.get("model", "")))
         # A request that the API refuses writes nothing to the cache.
         use, prefix, begin = self._look(seen, reply, request.at, keeps=not failing)
         message_id = f"msg_{number:024d}"
@@ -216,19 +217,20 @@ class Provider:
 
     def _look(
         self, body: Body, reply: ScriptedReply, at: float, *, keeps: bool
-    ) -> tuple[CacheUse, PrefixUse | None, Callable[[], None]]:
+    ) -> tuple[Tokens, PrefixUse | None, Callable[[], None]]:
         """The request's cache lookup, and the action for the beginning of its reply."""
         name = str(body.get("model", ""))
         prefixes = self._slots or self._find_automatic(name)
         if prefixes is None:
             cache = self._cache if keeps else PromptCache()
-            lookup = cache.request(body, at)
-            return lookup.use, None, partial(cache.begin_reply, lookup)
+            used, begin = cache.request(body, at)
+            return used, None, begin
         prompt, head = write_messages(body), write_messages({**body, "messages": []})
         prefix = prefixes.look(prompt, name, at, [len(head), len(prompt)] if models.bills_writes(name) else ())
         said = wrap("assistant", write_blocks(reply.blocks))
         rest = prefix.total - prefix.cached - prefix.written
-        return CacheUse(prefix.cached, prefix.written, 0, rest), prefix, partial(prefix.keep, said)
+        used = Tokens(input=rest, read=prefix.cached, write_5m=prefix.written)
+        return used, prefix, partial(prefix.keep, said)
 
     def _find_automatic(self, model: str) -> AutomaticCache | None:
         """What remembers the prompts of OpenAI's models, which a gateway serves in this dialect; None for others."""
@@ -247,7 +249,7 @@ class Provider:
                 raise ApiFailure(reply.failure.status, reply.failure.message)
             if reply.raw is not None:
                 return Answer(raw_steps(reply.raw), rule)
-        return Answer(whole(200, headers, orjson.dumps({"input_tokens": _size_of(seen)})))
+        return Answer(whole(200, headers, orjson.dumps({"input_tokens": steps(seen).tokens})))
 
     def _reply(self, request: Received, endpoint: OpenAiEndpoint, headers: HeaderLines) -> Answer:
         if request.method != "POST":
@@ -393,12 +395,6 @@ def _refuse_unauthorized(request: Received, endpoint: OpenAiEndpoint | None) -> 
         raise ApiFailure(401, "x-api-key header is required")
     elif "anthropic-version" not in names:
         raise ApiFailure(400, "anthropic-version: header is required")
-
-
-def _size_of(body: Body) -> int:
-    """The tokens of a prompt of the Messages API."""
-    counted = steps(body)
-    return counted[-1].tokens if counted else 0
 
 
 def _head_of(body: Body, endpoint: OpenAiEndpoint) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 import orjson
 
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne_lab.provider.api_errors import error_body
-from mnemosyne_lab.provider.cache import CacheUse, PrefixUse
+from mnemosyne_lab.provider.cache import PrefixUse
 from mnemosyne_lab.provider.delivery import MESSAGES, Event, Rendering, cut
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, tokens
 from mnemosyne_lab.provider.script import ScriptedReply
@@ -28,7 +29,7 @@ class ReplyContext:
     request_id: str
     tool_id: Callable[[], str]
     """Makes the next id of a tool call."""
-    use: CacheUse
+    use: Tokens
     conversation: Conversation
     """At the end of the request; thinking blocks are signed with it."""
     transformations: list[dict[str, str]]
@@ -75,7 +76,7 @@ def blocks_of(reply: ScriptedReply, context: ReplyContext) -> list[dict[str, Jso
 def _count_use(context: ReplyContext) -> dict[str, Any]:
     use = context.use
     return {
-        "input_tokens": use.uncached,
+        "input_tokens": use.input,
         "cache_creation_input_tokens": use.write_5m + use.write_1h,
         "cache_read_input_tokens": use.read,
     }

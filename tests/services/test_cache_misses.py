@@ -86,8 +86,8 @@ async def record(talk: Talk, client: Client, turns: int, inject: Misfortune) -> 
         cache = PromptCache() if inject(client, turn) else cache
         raw = client.body()
         bodies.append(raw)
-        lookup = cache.request(json.loads(raw), client.at)
-        cache.begin_reply(lookup)
+        use, begin = cache.request(json.loads(raw), client.at)
+        begin()
         at = client.at * SECOND
         request = ArrivedRequest(
             at=at, headers=(CLAUDE, ("anthropic-beta", client.betas)), raw=raw, correlation_id="c", dialect=MESSAGES
@@ -95,10 +95,9 @@ async def record(talk: Talk, client: Client, turns: int, inject: Misfortune) -> 
         begun = await talk.actor.mailbox.post(Begin(request=request)).wait()
         assert isinstance(begun, Begun)
         await begun.ticket.durable()
-        use = lookup.use
         reply = ReplyBuilder()
         usage = {
-            "input_tokens": use.uncached,
+            "input_tokens": use.input,
             "output_tokens": 20,
             "cache_read_input_tokens": use.read,
             "cache_creation_input_tokens": use.write_5m + use.write_1h,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne_lab.provider.cache import CacheUse, PromptCache, steps
+from mnemosyne.domain.cost.prices import Tokens
+from mnemosyne_lab.provider.cache import PromptCache, steps
 from tests.lab.provider.building import TOOL, Json, assistant, body, user
 
 MARK = {"type": "ephemeral"}
@@ -19,18 +20,18 @@ def block(text: str = LONG, mark: Json | None = None) -> Json:
     return {"type": "text", "text": text, **({"cache_control": mark} if mark else {})}
 
 
-def ask(cache: PromptCache, request: Json, at: float = 0) -> CacheUse:
-    """A request whose reply has begun."""
-    lookup = cache.request(request, at)
-    cache.begin_reply(lookup)
-    return lookup.use
+def ask(cache: PromptCache, request: Json, at: float = 0) -> Tokens:
+    """The cost of a request whose reply begins at once."""
+    used, begin = cache.request(request, at)
+    begin()
+    return used
 
 
 def test_second_request_reads_the_prompt_that_the_first_one_wrote() -> None:
     cache, request = PromptCache(), body(user(block(mark=MARK), "tail"))
     first, second = ask(cache, request), ask(cache, request)
     assert first.read == 0 < first.write_5m
-    assert second == CacheUse(read=first.write_5m, write_5m=0, write_1h=0, uncached=first.uncached)
+    assert second == Tokens(read=first.write_5m, input=first.input)
 
 
 def test_moved_marker_still_hits_because_markers_are_not_part_of_the_prefix() -> None:
@@ -51,12 +52,12 @@ def test_prompt_below_the_models_minimum_is_silently_not_cached() -> None:
 def test_one_hour_and_five_minutes_are_billed_separately() -> None:
     use = ask(PromptCache(), body(user(block(mark=HOUR), block(mark=MARK), "tail")))
     sizes = [step.tokens for step in steps(body(user(block(mark=HOUR), block(mark=MARK), "tail")))]
-    assert (use.write_1h, use.write_5m, use.uncached) == (sizes[1], sizes[2] - sizes[1], sizes[3] - sizes[2])
+    assert (use.write_1h, use.write_5m, use.input) == (sizes[1], sizes[2] - sizes[1], sizes[3] - sizes[2])
 
 
 def test_top_level_marker_is_on_the_last_block_that_may_carry_one() -> None:
     cache, request = PromptCache(), body(user(block()), cache_control=MARK)
-    assert ask(cache, request).uncached == 0
+    assert ask(cache, request).input == 0
     assert ask(cache, request).write_5m == 0
 
 
@@ -94,5 +95,5 @@ def test_parts_always_sum_to_the_size_of_the_prompt(requests: list[Any], gaps: l
         now += gap
         request = body(user(*[block(text, mark) for text, mark in texts]))
         use = ask(cache, request, now)
-        assert use.total == steps(request)[-1].tokens
-        assert min(use.read, use.write_5m, use.write_1h, use.uncached) >= 0
+        assert use.prompt == steps(request)[-1].tokens
+        assert min(use.read, use.write_5m, use.write_1h, use.input) >= 0

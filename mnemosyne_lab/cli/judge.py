@@ -56,37 +56,32 @@ def ask_judge(
 ) -> tuple[str, Sequence[HelperReply[Result]]]:
     """The helper's name and its replies to the inputs, in order; fewer if its budget is used up or it keeps failing.
     ``find_record`` finds an earlier answer of this helper to a prompt.
+
+    It is asked for one input after the other, for at most its budget of one day, as no session records the cost.
     """
-    with progress_bar("judging") as progress:
-        try:
-            return trio.run(_ask_judge, config, task, inputs, find_record, progress)
-        except ExceptionGroup as group:
-            raise alone(group) from None
-
-
-async def _ask_judge(
-    config: Config,
-    task: HelperTask[Inputs, Result],
-    inputs: Sequence[Inputs],
-    find_record: Callable[[str, HelperPrompt], str | None],
-    progress: Callable[[int, int], None],
-) -> tuple[str, Sequence[HelperReply[Result]]]:
-    """Ask for one input after the other, for at most the helper's budget of one day, as no session records the cost."""
     limit = round(config.helper_budget_dollars_per_day * NANODOLLARS)
     replies: list[HelperReply[Result]] = []
-    async with open_helper(config, os.environ) as source:
-        model = None if source is None else source.model_for(None)
-        assert model is not None
-        calls = HelperCalls(model, HelperBudget(_NothingSpent(limit), Budget(limit, 1.0), now))
-        for number, each in enumerate(inputs):
-            progress(number, len(inputs))
-            prompt = task.write(each)
-            reply = await calls.ask(task, each, prompt, find_record(calls.name, prompt))
-            if reply is None:
-                break
-            calls.budget.charge(reply.nanodollars)
-            replies.append(reply)
-    return calls.name, replies
+
+    async def ask(progress: Callable[[int, int], None]) -> str:
+        async with open_helper(config, os.environ) as source:
+            model = None if source is None else source.model_for(None)
+            assert model is not None
+            calls = HelperCalls(model, HelperBudget(_NothingSpent(limit), Budget(limit, 1.0), now))
+            for number, each in enumerate(inputs):
+                progress(number, len(inputs))
+                prompt = task.write(each)
+                reply = await calls.ask(task, each, prompt, find_record(calls.name, prompt))
+                if reply is None:
+                    break
+                calls.budget.charge(reply.nanodollars)
+                replies.append(reply)
+        return calls.name
+
+    with progress_bar("judging") as progress:
+        try:
+            return trio.run(ask, progress), replies
+        except ExceptionGroup as group:
+            raise alone(group) from None
 
 
 @attrs.frozen

@@ -56,13 +56,14 @@ def what_if(
     from the provider's counts at list prices, as in `mnemosyne savings`; the rest is simulated as in `mnemosyne
     evaluate`. The exit code is 2 if there is no result.
     """
+    from mnemosyne.adapters.claude_transcripts import list_folders
     from mnemosyne.cli.log_access import time_of
     from mnemosyne_lab.evaluation.tariffs import choose_tariffs
     from mnemosyne_lab.evaluation.what_if import what_if as told
 
     start = utc(time_of(since)).strftime("%Y-%m-%dT%H:%M:%S")
     names = [name.strip() for each in tariffs for name in each.split(",") if name.strip()]
-    places = paths or _default_places()
+    places = paths or list_folders(os.environ)
     if misses:
         _show_misses(ctx, places, start, as_json)
         return
@@ -127,17 +128,12 @@ def _list_managed() -> frozenset[str]:
     return frozenset(found.names.get(stream, "") for stream, balance in found.sessions.items() if balance.managed)
 
 
-def _default_places() -> tuple[Path, ...]:
-    from mnemosyne.adapters.claude_transcripts import list_folders
-
-    return list_folders(os.environ)
-
-
 def render(found: "WhatIf", since: str, *, width: int | None = None) -> str:
     """The sentence, the table, and the unknowns."""
     lines = [sentence(found, since)]
     if found.evaluation is not None:
-        rows = [_row(found.evaluation, tariff) for tariff in _tariffs(found.evaluation)]
+        tariffs = dict.fromkeys(each.tariff for each in found.evaluation.comparisons)
+        rows = [_row(found.evaluation, tariff) for tariff in tariffs]
         lines += ["", *table_lines(HEADERS, rows, right=HEADERS[1:], width=width), ""]
     for words in _words(found):
         lines += textwrap.wrap(words, width or terminal_width() or PAGE_WIDTH)
@@ -175,10 +171,6 @@ def sentence(found: "WhatIf", since: str) -> str:
     share = 100 * saved / found.recorded if found.recorded else 0
     change = f"{abs(share):.0f} % {'less' if saved >= 0 else 'more'}"
     return f"{cost}; with Mnemosyne, about {dollars_text(found.recorded - saved)} ({change})."
-
-
-def _tariffs(evaluation: "Evaluation") -> list[str]:
-    return list(dict.fromkeys(each.tariff for each in evaluation.comparisons))
 
 
 def _against(evaluation: "Evaluation | None", tariff: str, against: str) -> "PolicyComparison | None":

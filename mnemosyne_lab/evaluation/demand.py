@@ -98,7 +98,7 @@ def _list_needed(reply: Mapping[str, Any], newest: str) -> Iterator[tuple[str, s
         if old not in shown:
             yield old, EXACT
     present = {each.text for each in specifics(newest)}
-    taken = {each.text: each.kind.value for each in specifics("\n".join(_list_demands(reply)))}
+    taken = {each.text: each.kind.value for each in specifics("\n".join(texts_of([reply])))}
     for text in sorted(taken.keys() - present):
         if text not in newest:
             yield text, taken[text]
@@ -160,18 +160,8 @@ def _old_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
                     yield from _old_texts(each)
 
 
-def _list_demands(reply: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a reply without its thinking, which cannot be checked."""
-    for block in content_blocks(reply["content"]):
-        match block:
-            case {"type": "text", "text": str(text)}:
-                yield text
-            case {"type": "tool_use", "input": dict(arguments)}:
-                yield from _strings(arguments)
-
-
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """All that a reader of messages sees, thinking aside."""
+    """All that a reader of messages sees, without thinking, which cannot be checked."""
     for message in messages:
         for block in content_blocks(message["content"]):
             match block:

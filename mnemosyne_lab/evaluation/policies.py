@@ -396,16 +396,12 @@ def import_policy(place: str) -> Policy:
     if isinstance(value, Policy):
         return value
     if callable(value) and not isinstance(value, type):
+        words = " ".join((value.__doc__ or "").split())
         return Policy(
             name=place,
-            about=_first_sentence(value.__doc__),
+            about=f"{words.partition('. ')[0].removesuffix('.')}." if words else "A planner of your own.",
             planner=behind_guard(value),
             head=hour_after_a_break,
             has_memory=True,
         )
     raise BadOption(f"{place}: it is neither a Policy nor a planner (`docs/evaluation.md` shows both).")
-
-
-def _first_sentence(text: object) -> str:
-    words = " ".join(text.split()) if isinstance(text, str) else ""
-    return words.partition(". ")[0].removesuffix(".") + "." if words else "A planner of your own."

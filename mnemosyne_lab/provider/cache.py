@@ -194,15 +194,13 @@ class AutomaticCache:
         written = [end for end in written if tokens(end) >= LEAST]
         known = self._breaks.setdefault(key, set())
         prefixes = _hash(prompt, key, {*written, *known})
-        last = max((end for end, prefix in prefixes.items() if self._is_alive(prefix, now)), default=0)
+        alive = (end for end, prefix in prefixes.items() if now - self._used.get(prefix, -math.inf) <= self._seconds)
+        last = max(alive, default=0)
         known.update(written if breaks else ())
         kept = [prefix for end, prefix in prefixes.items() if end in written or end == last]
         new = max(written, default=0) if breaks else 0
         cached = tokens(last)
         return PrefixUse(total, cached, partial(self._keep, kept, now), written=max(0, tokens(new) - cached))
-
-    def _is_alive(self, prefix: bytes, now: float) -> bool:
-        return now - self._used.get(prefix, -math.inf) <= self._seconds
 
     def _keep(self, prefixes: Iterable[bytes], now: float, reply: str) -> None:
         self._used.update(dict.fromkeys(prefixes, now))

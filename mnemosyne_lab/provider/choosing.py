@@ -1,5 +1,6 @@
 """Which reply of the script a request gets, whatever its dialect."""
 
+from collections import Counter
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
@@ -20,7 +21,7 @@ class ReplyChooser:
         self.script = script
         self._model = model
         self._requests = 0
-        self._fits: dict[int, int] = {}
+        self._fits = Counter[int]()
         """How many requests each rule has fitted, by its number."""
 
     def change_script(self, script: Script) -> None:
@@ -56,9 +57,8 @@ class ReplyChooser:
     def _fires(self, number: int, rule: ScriptRule, view: RequestView) -> bool:
         if not _fits(rule.when, view, self._requests):
             return False
-        before = self._fits.get(number, 0)
-        self._fits[number] = before + 1
-        return rule.times is None or before < rule.times
+        self._fits[number] += 1
+        return rule.times is None or self._fits[number] <= rule.times
 
 
 def _label(number: int, rule: ScriptRule) -> str:

@@ -9,7 +9,7 @@ import gzip
 import zlib
 from collections.abc import Callable
 from functools import partial
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -129,7 +129,7 @@ class Provider:
         self._diagnostics = MessagesDiagnostics()
         self._compared = ResponsesDiagnostics()
         self._chooser = ReplyChooser(script, model)
-        self._tool_calls = self._ids = 0
+        self._tool_calls, self._ids = count(1), count(1)
 
     @property
     def script(self) -> Script:
@@ -204,7 +204,7 @@ class Provider:
             view=view,
             message_id=message_id,
             request_id=request_id,
-            tool_id=self._next_tool_id,
+            tool_id=lambda: f"toolu_{next(self._tool_calls):024d}",
             use=use,
             conversation=verdict.conversation,
             transformations=reports,
@@ -273,18 +273,10 @@ class Provider:
                 compared = self._compared.compare(body, name_response(number), prefix.total)
         if compared is not None and reply.diagnostics is not None:
             compared = reply.diagnostics
-        context = OpenAiContext(body, view, number, self._next_id, prefix, self._secret, compared)
+        context = OpenAiContext(body, view, number, lambda: f"{next(self._ids):024x}", prefix, self._secret, compared)
         composed = endpoint.compose(reply, context)
         sent = deliver(reply, composed.rendering, stream=view.stream, asked=request.headers, headers=headers)
         return Answer(sent, rule, None if failing else lambda: prefix.keep(composed.text))
-
-    def _next_id(self) -> str:
-        self._ids += 1
-        return f"{self._ids:024x}"
-
-    def _next_tool_id(self) -> str:
-        self._tool_calls += 1
-        return f"toolu_{self._tool_calls:024d}"
 
     def _read(self, request: Received, endpoint: OpenAiEndpoint | None, *, counting: bool = False) -> Body:
         """The decoded body of a well-formed and authorised request. Raises ApiFailure."""

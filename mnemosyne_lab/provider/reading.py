@@ -4,7 +4,9 @@ Pure, and total over any JSON object: a body of the wrong shape gives empty view
 Consecutive messages of one role are one message to the API (Messages API documentation), so `turns` merges them.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import attrs
@@ -120,20 +122,13 @@ class MessageRun:
 
 def turns(body: Body) -> list[MessageRun]:
     """User and assistant turns in order."""
-    merged: list[MessageRun] = []
-    content: dict[int, list[Placed]] = {}
+    content = defaultdict[int, list[Placed]](list)
     for item in list_placed(body):
-        content.setdefault(item.message, []).append(item)
-    for number, message in enumerate(as_list(body.get("messages"))):
-        role = str(as_dict(message).get("role", ""))
-        if role not in {"user", "assistant"}:
-            continue
-        here = tuple(content.get(number, ()))
-        if merged and merged[-1].role == role:
-            merged[-1] = attrs.evolve(merged[-1], content=merged[-1].content + here)
-        else:
-            merged.append(MessageRun(role, number, here))
-    return merged
+        content[item.message].append(item)
+    roles = ((str(as_dict(each).get("role", "")), number) for number, each in enumerate(as_list(body.get("messages"))))
+    said = [(role, number) for role, number in roles if role in {"user", "assistant"}]
+    runs = [(role, [number for _, number in run]) for role, run in groupby(said, key=lambda each: each[0])]
+    return [MessageRun(role, run[0], tuple(item for number in run for item in content[number])) for role, run in runs]
 
 
 def text_in(value: Json) -> str:

@@ -14,6 +14,8 @@ import attrs
 import h11
 import trio
 
+from mnemosyne_lab.provider.server import Connection
+
 Json = dict[str, Any]
 
 Answer = tuple[int, bytes] | None
@@ -139,44 +141,27 @@ class Endpoint:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Answer one connection. A client that ends during a request resets it."""
-        with suppress(trio.BrokenResourceError):
-            await self._serve(stream)
-
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        connection = h11.Connection(h11.SERVER)
-        while isinstance(head := await _next(connection, stream), h11.Request):
-            body = bytearray()
-            while isinstance(event := await _next(connection, stream), h11.Data):
-                body += event.data
-            if event is None:
-                return
-            path = head.target.decode()
-            given = json.loads(body) if body else {}
-            self.requests.append((path, {k.decode(): v.decode() for k, v in head.headers}, given))
-            self.was_asked.set()
-            if self.slow:
-                await self.released.wait()
-            answer = self.answer(path, given)
-            status, payload = answer or (200, b'{"choices": [')
-            fields = [("Content-Type", "application/json"), ("Content-Length", str(len(payload) + (answer is None)))]
-            fields += self.headers.items()
-            sent = [connection.send(h11.Response(status_code=status, headers=fields)), payload]
-            await stream.send_all(b"".join(each or b"" for each in sent))
-            if answer is None:
-                return
-            connection.send(h11.Data(data=payload))
-            connection.send(h11.EndOfMessage())
-            connection.start_next_cycle()
-
-
-async def _next(connection: h11.Connection, stream: trio.SocketStream) -> object:
-    """The next event; None if the client disconnected during a request."""
-    while (event := connection.next_event()) is h11.NEED_DATA:
-        data = bytes(await stream.receive_some(65536))
-        if not data:
-            return None
-        connection.receive_data(data)
-    return event
+        connection = Connection(stream)
+        with suppress(trio.BrokenResourceError, h11.RemoteProtocolError):
+            while isinstance(head := await connection.next_event(), h11.Request):
+                body = await connection.body()
+                path = head.target.decode()
+                given = json.loads(body) if body else {}
+                self.requests.append((path, {k.decode(): v.decode() for k, v in head.headers}, given))
+                self.was_asked.set()
+                if self.slow:
+                    await self.released.wait()
+                answer = self.answer(path, given)
+                status, payload = answer or (200, b'{"choices": [')
+                size = str(len(payload) + (answer is None))
+                fields = [("Content-Type", "application/json"), ("Content-Length", size), *self.headers.items()]
+                await connection.send(h11.Response(status_code=status, headers=fields))
+                await connection.send(h11.Data(data=payload))
+                if answer is None:
+                    return
+                await connection.send(h11.EndOfMessage())
+                if not connection.reusable():
+                    return
 
 
 @asynccontextmanager

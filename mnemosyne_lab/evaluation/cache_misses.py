@@ -228,7 +228,7 @@ class _Reader:
             "system": [{"type": "text", "text": self._filler, "cache_control": marker}],
             "messages": [*earlier, marked],
         }
-        before = near and near.read
+        before = None if near is None else near.read
         read = transcript.read(json.dumps(body).encode(), before, most=transcript.ANY_NUMBER).transcript
         layout = lay_out(read, near)
         assert layout is not None, read.opaque

@@ -10,6 +10,8 @@ from fractions import Fraction
 from itertools import pairwise, takewhile
 from typing import Any
 
+import attrs
+
 from mnemosyne.app.policies import import_object
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prompt import Ttl
@@ -33,7 +35,7 @@ from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.errors import BadOption
 from mnemosyne_lab.evaluation.demand import Demand
-from mnemosyne_lab.evaluation.policy import Compaction, Policy, Settings
+from mnemosyne_lab.evaluation.policy import Compaction, Policy, Settings, same_ttl
 from mnemosyne_lab.evaluation.trace import Trace
 
 
@@ -289,6 +291,16 @@ def behind_guard(policy: Planner) -> Planner:
     return plan_behind_guard
 
 
+MNEMOSYNE = Policy(
+    name="mnemosyne",
+    about="What the server plans (`docs/research/planning.md`); the head is held for an hour once the user took a"
+    " break.",
+    planner=planner,
+    head=hour_after_a_break,
+    has_memory=True,
+    mode=FidelityMode.GRADED,
+)
+
 POLICIES: tuple[Policy, ...] = (
     UNMANAGED,
     UNCOMPACTED,
@@ -307,21 +319,12 @@ POLICIES: tuple[Policy, ...] = (
         about="When cold or above 130,000 tokens: stubs after 10 requests, gone after 20, edited files stay.",
         planner=simple,
     ),
-    Policy(
-        name="mnemosyne",
-        about="What the server plans (`docs/research/planning.md`); the head is held for an hour once the user took a"
-        " break.",
-        planner=planner,
-        head=hour_after_a_break,
-        has_memory=True,
-        mode=FidelityMode.GRADED,
-    ),
-    Policy(
+    MNEMOSYNE,
+    attrs.evolve(
+        MNEMOSYNE,
         name="mnemosyne-thrifty",
         about="The same with `fidelity = thrifty`: objects go at once to what costs least.",
-        planner=planner,
-        head=hour_after_a_break,
-        has_memory=True,
+        mode=FidelityMode.THRIFTY,
     ),
     Policy(
         name="zones",
@@ -331,12 +334,11 @@ POLICIES: tuple[Policy, ...] = (
         has_memory=True,
     ),
     Policy(name="zones-unguarded", about="The same zones with every request, whatever it costs.", planner=zones),
-    Policy(
+    attrs.evolve(
+        MNEMOSYNE,
         name="mnemosyne-one-ttl",
         about="As `mnemosyne`, with every cache marker living as long as the client wants.",
-        planner=planner,
-        has_memory=True,
-        mode=FidelityMode.GRADED,
+        head=same_ttl,
     ),
     Policy(
         name="oracle",

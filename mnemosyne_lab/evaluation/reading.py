@@ -119,6 +119,7 @@ def recording(where: str, session: object) -> Trace:
     times = times_of([turn.get("ts") for turn in turns], notes.append)
     resets = tuple(_resets(session.get("resets"), messages, [turn["msg"] for turn in turns], notes.append))
     usage = turns[0].get("usage")
+    cached = usage.get("cache_read") if isinstance(usage, dict) else None
     model, own, cost, developer = (session.get(name) for name in ("model", "head", "nanodollars", "developer"))
     return Trace(
         where=where,
@@ -128,7 +129,7 @@ def recording(where: str, session: object) -> Trace:
         requests=tuple(_requests(messages, turns, times)),
         resets=resets,
         notes=tuple(notes),
-        found_cached=read if isinstance(usage, dict) and isinstance(read := usage.get("cache_read"), int) else 0,
+        found_cached=cached if isinstance(cached, int) else 0,
         head=OwnHead(own.get("system"), own.get("tools")) if isinstance(own, dict) else None,
         nanodollars=cost if type(cost) is int and cost > 0 else None,
         developer=developer if isinstance(developer, str) else None,

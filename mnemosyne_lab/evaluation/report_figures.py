@@ -27,7 +27,8 @@ class Column:
     def value(self, totals: Totals) -> float | None:
         """The figure of a policy; of the dearest session its ratio."""
         found = totals[self.key]
-        return found["ratio"] if isinstance(found, Mapping) else found
+        value: float | None = found["ratio"] if isinstance(found, Mapping) else found
+        return value
 
     def text(self, totals: Totals) -> str:
         """The cell of a policy, for people."""

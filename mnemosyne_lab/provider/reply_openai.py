@@ -327,7 +327,7 @@ def _list_part_events(
 ) -> Iterator[Event]:
     """The texts of a message, or of a summary, whose events have no log probabilities."""
     part_name = "content_part" if list_name == "content" else "reasoning_summary_part"
-    logged = {"logprobs": []} if list_name == "content" else {}
+    logged: dict[str, Json] = {"logprobs": []} if list_name == "content" else {}
     for number, part in enumerate(parts):
         here = {**place, f"{list_name}_index": number}
         yield Event(f"response.{part_name}.added", {**here, "part": {**part, "text": ""}})

@@ -108,7 +108,7 @@ class Standin:
     async def serve(self, stream: trio.SocketStream) -> None:
         """Answer the requests of one connection until either side ends it."""
         self._connections += 1
-        connection = _Connection(stream, self._connections)
+        connection = Connection(stream, self._connections)
         try:
             while await self._exchange(connection):
                 pass
@@ -117,7 +117,7 @@ class Standin:
         except h11.RemoteProtocolError as problem:
             await connection.refuse(str(problem))
 
-    async def _exchange(self, connection: "_Connection") -> bool:
+    async def _exchange(self, connection: "Connection") -> bool:
         """One request and its response; whether the connection can serve another."""
         head = await connection.next_event()
         if not isinstance(head, h11.Request):
@@ -131,6 +131,7 @@ class Standin:
             target=head.target.decode("latin-1"),
             headers=list(head.headers.raw_items()),
         )
+        connection.wire = exchange.wire
         self.exchanges.append(exchange)
         if self._keep is not None:
             del self.exchanges[: -self._keep]
@@ -141,7 +142,7 @@ class Standin:
         exchange.rule = answer.rule
         return await self._respond(connection, exchange, answer)
 
-    async def _respond(self, connection: "_Connection", exchange: HttpExchange, answer: Answer) -> bool:
+    async def _respond(self, connection: "Connection", exchange: HttpExchange, answer: Answer) -> bool:
         closes = literal = False
         for step in answer.steps:
             match step:
@@ -150,28 +151,30 @@ class Standin:
                 case Head():
                     literal = step.literal
                     exchange.status, exchange.reply_headers = step.status, list(step.headers)
-                    await connection.head(step, exchange)
+                    await connection.head(step)
                     if answer.begin is not None:
                         answer.begin()
                 case Chunk(data):
                     if exchange.method != "HEAD" and data:
-                        await connection.data(data, literal, exchange)
+                        exchange.payload += data
+                        await (connection.write(data) if literal else connection.send(h11.Data(data=data)))
                 case Cut(reset):
                     await connection.cut(reset)
                     return False
                 case CloseIdle():
                     closes = True
         if not literal:
-            await connection.end(exchange)
+            await connection.send(h11.EndOfMessage())
         exchange.complete = True
         return not closes and not literal and connection.reusable()
 
 
-class _Connection:
-    """h11 and a stream; all written bytes are added to the exchange's record."""
+class Connection:
+    """h11 and a stream; all written bytes are added to ``wire``."""
 
-    def __init__(self, stream: trio.SocketStream, number: int) -> None:
+    def __init__(self, stream: trio.SocketStream, number: int = 1) -> None:
         self.number = number
+        self.wire = bytearray()
         self._stream = stream
         # A proxy under test may be given long headers; h11's own limit is 16 KiB.
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=1024 * 1024)
@@ -198,26 +201,20 @@ class _Connection:
                 size += len(event.data)
         return b"".join(parts)
 
-    async def _write(self, data: bytes, exchange: HttpExchange) -> None:
-        exchange.wire += data
+    async def write(self, data: bytes) -> None:
+        self.wire += data
         if data:
             await self._stream.send_all(data)
 
-    async def head(self, head: Head, exchange: HttpExchange) -> None:
+    async def send(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
+        await self.write(self._http.send(event) or b"")
+
+    async def head(self, head: Head) -> None:
         if head.literal:
             lines = [f"HTTP/1.1 {head.status} {head.reason}".rstrip(), *(f"{n}: {value}" for n, value in head.headers)]
-            await self._write("\r\n".join([*lines, "", ""]).encode("latin-1"), exchange)
+            await self.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
             return
-        event = h11.Response(status_code=head.status, headers=head.headers, reason=head.reason.encode())
-        await self._write(self._http.send(event) or b"", exchange)
-
-    async def data(self, data: bytes, literal: bool, exchange: HttpExchange) -> None:
-        exchange.payload += data
-        framed = data if literal else self._http.send(h11.Data(data=data))
-        await self._write(framed or b"", exchange)
-
-    async def end(self, exchange: HttpExchange) -> None:
-        await self._write(self._http.send(h11.EndOfMessage()) or b"", exchange)
+        await self.send(h11.Response(status_code=head.status, headers=head.headers, reason=head.reason.encode()))
 
     async def cut(self, reset: bool) -> None:
         if reset:

@@ -69,7 +69,7 @@ def test_verdict_prefers_a_user_policy_and_ignores_policies_with_foresight() -> 
 WINDOW = 20_000
 
 
-def of(*prompts: int, fixed: int = 5_000, compactions: int = 0, resident: int = 100) -> SessionResult:
+def fill(*prompts: int, fixed: int = 5_000, compactions: int = 0, resident: int = 100) -> SessionResult:
     """A session whose requests have these sizes, with a hundred demands."""
     made = session(turns=len(prompts), strength=0)
     points = [
@@ -80,12 +80,12 @@ def of(*prompts: int, fixed: int = 5_000, compactions: int = 0, resident: int = 
 
 
 def test_only_a_request_larger_than_the_window_is_refused() -> None:
-    assert list_refused(of(19_000, WINDOW, WINDOW + 1, 6_000, 30_000), WINDOW) == [2, 4]
+    assert list_refused(fill(19_000, WINDOW, WINDOW + 1, 6_000, 30_000), WINDOW) == [2, 4]
 
 
 def test_sessions_with_a_too_large_head_are_listed_separately_once() -> None:
     key = ("api-5m", "native")
-    large, small = {key: of(WINDOW, fixed=WINDOW)}, {key: of(6_000)}
+    large, small = {key: fill(WINDOW, fixed=WINDOW)}, {key: fill(6_000)}
     assert split_too_small([large, small], WINDOW, key) == ([large[key]], [small])
     assert split_too_small([large, small], None, key) == ([], [large, small])
     [said] = render_too_small([large[key]], WINDOW)
@@ -96,11 +96,16 @@ def test_sessions_with_a_too_large_head_are_listed_separately_once() -> None:
 @pytest.mark.parametrize(
     ("idle", "native", "ours", "said"),
     [
-        ([of(6_000, 9_000)], [of(6_000)], None, ["All 2 requests of 1 session fit into a window of 20,000 tokens."]),
         (
-            [of(6_000, 21_000, 22_000), of(6_000, 7_000)],
-            [of(6_000, 9_000, 30_000, compactions=1, resident=80), of(6_000, 7_000)],
-            [of(6_000, 9_000, 9_000, resident=99), of(6_000, 7_000)],
+            [fill(6_000, 9_000)],
+            [fill(6_000)],
+            None,
+            ["All 2 requests of 1 session fit into a window of 20,000 tokens."],
+        ),
+        (
+            [fill(6_000, 21_000, 22_000), fill(6_000, 7_000)],
+            [fill(6_000, 9_000, 30_000, compactions=1, resident=80), fill(6_000, 7_000)],
+            [fill(6_000, 9_000, 9_000, resident=99), fill(6_000, 7_000)],
             [
                 "In a window of 20,000 tokens a client that does nothing when it is full is refused in 1 of 2 sessions,"
                 " at request 2 in the median; 2 of 5 requests are never answered.",

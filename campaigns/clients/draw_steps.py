@@ -76,9 +76,7 @@ def _ago(shown: list[tuple[str, str]], text: str) -> int:
 
 
 def main() -> None:
-    found = [
-        each for each in read([Path(name) for name in sys.argv[1:]], lambda _: iter(())) if not isinstance(each, str)
-    ]
+    found = [each for each in read(list(map(Path, sys.argv[1:])), lambda _: iter(())) if not isinstance(each, str)]
     steps = [step for step, _ in zip(draw(found), range(TURNS), strict=False)]
     rows = (" ".join(steps[first : first + 20]) for first in range(0, TURNS, 20))
     Path(__file__).with_name("ten_hours.txt").write_text("".join((HEAD, *(f"{row}\n" for row in rows))))

@@ -162,34 +162,27 @@ async def _until_signal(work: Callable[[], Awaitable[None]], say: Callable[[str]
     """Do the work; on a signal leave it in good order. Further signals change nothing: the end is under way."""
     problem: Exception | None = None
     received: list[int] = []
-    async with trio.open_nursery() as nursery:
-        scope = trio.CancelScope()
-        await nursery.start(_listen, scope, received, say)
-        with scope:
-            try:
-                await work()
-            except Exception as raised:  # raised again outside the nursery, which would wrap it in a group
-                problem = raised
-        nursery.cancel_scope.cancel()
-    if problem is not None:
-        raise alone(problem)
-    return SIGNALLED + received[0] if received else 0
+    scope = trio.CancelScope()
 
-
-async def _listen(
-    scope: trio.CancelScope,
-    received: list[int],
-    say: Callable[[str], None],
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    with trio.open_signal_receiver(*ENDING) as signals:
-        task_status.started()
+    async def listen() -> None:
         async for number in signals:
             if not received:
                 say("\n\nStopping …")
             received.append(number)
             scope.cancel()
+
+    with trio.open_signal_receiver(*ENDING) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(listen)
+            with scope:
+                try:
+                    await work()
+                except Exception as raised:  # raised again outside the nursery, which would wrap it in a group
+                    problem = raised
+            nursery.cancel_scope.cancel()
+    if problem is not None:
+        raise alone(problem)
+    return SIGNALLED + received[0] if received else 0
 
 
 async def _demo(options: Options) -> None:

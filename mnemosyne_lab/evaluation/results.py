@@ -1,4 +1,4 @@
-"""Results of an evaluation: one session under one policy, and all of them together.
+"""Results of an evaluation: one session under one policy, all of them together, and compared with the alternatives.
 
 Billed amounts are in *input-token equivalents*: tokens weighted by their price relative to a plain input token. They
 and the dollars (whole nanodollars) stay exact until they are written as decimal numbers.

@@ -1,4 +1,4 @@
-"""Runs the pairs of a trial, one run after the other, as long as its budget lasts."""
+"""Runs the pairs of a trial, one run after the other, as long as its budget lasts; and describes what each changed."""
 
 import difflib
 import filecmp

@@ -75,16 +75,6 @@ async def test_preview_keeps_one_state_per_call(log: StoppableLog) -> None:
     assert sum(isinstance(held, Session) for held in gc.get_objects()) <= before + 2
 
 
-async def test_a_loaded_session_is_the_fold_of_its_events_and_knows_their_contents(log: StoppableLog) -> None:
-    session = await loaded(log)
-    assert session.state == evolve_all(Session(), await events_of(log))
-    assert session.known
-    assert set(await log.fetch(STREAM, sorted(session.known))) == session.known
-    for event in decide(ForgetSession(at=9), session.state):
-        session.note(event)
-    assert session.known == set()
-
-
 async def test_request_continues_the_branch_of_its_own_conversation(log: StoppableLog) -> None:
     session = await loaded(log)
     command, reading = await session.read_turn(arrived(LONG, "one", "u2", "two", "u3"))

@@ -73,17 +73,6 @@ async def test_prepared_request_is_parsed_once_when_passed_through(monkeypatch: 
     assert turns(await events_of(log)) == ["main 1", "main 2", "main 2.2"]
 
 
-async def test_turns_are_placed_recorded_and_rebuilt(log: StoppableLog) -> None:
-    async with open_actor(log) as teller:
-        first = await teller.begin("u1")
-        await teller.finish(first, "a1")
-        await teller.begin("u1", "a1", "u2")
-        await teller.begin("u1", "a1", "u2")
-        assert await teller.begin("u1", "other", "u2") == Address("fork-1", 2, 1)
-    assert turns(await events_of(log)) == ["main 1", "main 2", "main 2.2", "fork-1 2"]
-    assert (await rebuilt(log, log))[Address("main", 2, 1)] == request("u1", "a1", "u2")
-
-
 async def test_next_actor_continues_the_session(log: StoppableLog) -> None:
     async with open_actor(log) as teller:
         await teller.finish(await teller.begin("u1"), "the answer")

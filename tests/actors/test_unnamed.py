@@ -3,6 +3,7 @@
 from mnemosyne.actors.unnamed import EQUAL_HELD, UnnamedSessions
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.actors.support import request
+from tests.existing import existing
 
 A, B, C = b"a", b"b", b"c"
 
@@ -39,6 +40,5 @@ def test_nearest_body_shares_the_longest_prefix() -> None:
     assert unnamed.find_nearest(request("x")) is None
     for name in ("one", "two"):
         unnamed.note(name, body(name), A)
-    nearest = unnamed.find_nearest(request("two", "yes", "more"))
-    assert nearest is not None
+    nearest = existing(unnamed.find_nearest(request("two", "yes", "more")))
     assert nearest.raw == request("two")

@@ -10,12 +10,10 @@ from mnemosyne.actors import deferred_work
 from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.history import replay
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
-from mnemosyne.domain.ports import Append, Content, Envelope, Recorded
+from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session import ledger
-from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
+from mnemosyne.domain.session.events import TurnBegan, TurnRelation
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.state import Session, evolve
-from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.replay.deciding import REMOVED, review
@@ -106,20 +104,6 @@ async def test_accounts_that_ignored_a_count_far_from_the_estimate_do_not_differ
         assert (found.differences, found.old_accounts) == ([], int(old))
 
 
-async def test_another_storage_of_the_same_body_is_no_difference() -> None:
-    async with talking() as talk:
-        await talk.ask(body([user("One " * 500)]))
-        await talk.ask(body([user("One " * 500), {"role": "assistant", "content": "ok"}, user("Two")]))
-    events = await talk.archive.log.read(talk.stream)
-    last = [each for each in events if isinstance(each.envelope.event, TurnBegan)][-1]
-    state = Session()
-    for each in events:
-        state = evolve(state, each.envelope.event)
-    whole = recipe.encode(recipe.change_of(0, state.branches["main"].body.pieces, 0))
-    other = await copy_with(talk, version=last.version, base=0, body=whole)
-    assert (await review(other, str(talk.stream))).differences == []
-
-
 async def test_an_event_without_its_request_is_skipped() -> None:
     async with talking() as talk:
         await talk.ask(body([user("One")]))
@@ -164,20 +148,6 @@ async def test_repeated_requests_and_their_ends_are_replayed(attempts: int) -> N
     found = await review(talk.archive, str(talk.stream))
     remembered = 1  # only the first attempt makes objects
     assert (found.decisions, found.differences, found.skipped) == (3 * attempts + remembered, [], [])
-
-
-async def test_a_changed_object_is_reported_with_both_values() -> None:
-    async with talking() as talk:
-        await rich_session(talk)
-    (made, *_) = (each for each in await talk.archive.log.read(talk.stream) if is_made(each))
-    other = await copy_with(talk, version=made.version, stub="another")
-    (difference,) = (await review(other, str(talk.stream))).differences
-    assert (difference.version, difference.event, difference.field) == (made.version, "ObjectCreated", "stub")
-    assert difference.recorded == "another"
-
-
-def is_made(recorded: Recorded[Event]) -> bool:
-    return isinstance(recorded.envelope.event, ObjectCreated)
 
 
 async def test_decisions_of_people_and_helpers_are_not_replayed() -> None:

@@ -17,6 +17,7 @@ from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp, describe, list_learned, parse_line
 from mnemosyne.times import render_day
 from tests.domain.knowledge.support import DAY, FIRST, draft
+from tests.existing import existing
 from tests.plain.log import PlainLog
 from tests.projections.support import KINDS, POSTGRES, open_world
 from tests.services.talking import Plain, body, talking, user
@@ -135,7 +136,9 @@ async def test_erasing_words_removes_current_and_past_entries_from_the_log() -> 
     await here.remember(Scope.PROJECT, draft("Ada owns billing"), stamp(1))
     await here.update("billing", "Ada and Bob own billing", stamp(2, FIRST + 1))
     await here.remember(Scope.USER, draft("ask first", detail="ask Ada"), stamp(3, FIRST + 2))
+    await here.remember(Scope.PROJECT, draft("we use npm"), stamp(6, FIRST + 2))
     assert await here.erase("ada", stamp(4, FIRST + 3)) == 3
+    assert await contents(here, FIRST + 4) == ["we use npm"]
     assert "Ada" not in repr(await log.tail(after=0, limit=100))
     with pytest.raises(NotFound):
         await here.erase("ada", stamp(5, FIRST + 4))
@@ -174,8 +177,7 @@ async def test_recall_and_the_memory_block_select_the_same_entries() -> None:
     here = knowledge()
     await here.remember(Scope.PROJECT, draft("The billing service listens on port 8443"), stamp(1))
     (recalled,) = await here.recall("billing service port", FIRST)
-    block = await here.compose_block("why is the billing service silent on its port?", FIRST, render_day)
-    assert block is not None
+    block = existing(await here.compose_block("why is the billing service silent on its port?", FIRST, render_day))
     assert block.entries == (recalled.entry.id,)
     assert describe(recalled, FIRST)["relevance"] > 0
     with pytest.raises(BadEntry, match="The question is empty"):

@@ -25,18 +25,6 @@ def pinning(object_id: str) -> Pin:
     return Pin(at=1, object=object_id, reason="r", until_turn=None)
 
 
-async def test_a_pin_is_recorded_once_and_found_again() -> None:
-    async with talking() as talk:
-        await rich_session(talk)
-    wanted = await an_object(talk)
-    assert len(await memories.decide(talk.archive, talk.stream, lambda _: pinning(wanted), "c")) == 1
-    assert await memories.decide(talk.archive, talk.stream, lambda _: pinning(wanted), "c") == ()
-    found = await memories.find(talk.archive, wanted.upper(), None)
-    assert (found.stream, found.object.id) == (talk.stream, wanted)
-    assert (await memories.find(talk.archive, f"#{wanted.upper()}", None)).object.id == wanted
-    assert found.object.is_pinned(10**6)
-
-
 async def test_a_pin_and_a_concurrent_server_s_event_are_both_recorded() -> None:
     async with talking() as talk:
         await rich_session(talk)

@@ -25,6 +25,7 @@ from mnemosyne.adapters.embedding.model_files import (
     why_absent,
 )
 from mnemosyne.errors import BadConfiguration
+from tests.existing import existing
 
 FILES = {"model.onnx": b"a graph", "tokenizer.json": b"{}"}
 
@@ -63,8 +64,7 @@ def test_an_installed_model_is_found_and_replaced_whole(tmp_path: Path) -> None:
     assert find_installed(tmp_path) is None
     put_in_place(tmp_path, FILES)
     put_in_place(tmp_path, FILES | {"model.onnx": b"another graph"})
-    found = find_installed(tmp_path)
-    assert found is not None
+    found = existing(find_installed(tmp_path))
     assert (found.graph, found.tokenizer) == (b"another graph", b"{}")
     assert [path.name for path in (tmp_path / "models").iterdir()] == [found.folder.name]
 
@@ -158,8 +158,7 @@ def test_wrong_weights_do_not_replace_an_installed_model(tmp_path: Path, small: 
     put_in_place(tmp_path, FILES)
     with pytest.raises(BadConfiguration, match="SHA-256"):
         install(tmp_path, small | {"model.safetensors": b"Weights" * 1000})
-    found = find_installed(tmp_path)
-    assert found is not None
+    found = existing(find_installed(tmp_path))
     assert found.graph == FILES["model.onnx"]
 
 

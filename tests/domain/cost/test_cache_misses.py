@@ -25,6 +25,7 @@ from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.wire import transcript
 from tests.domain.cost.test_prompt_layout import MARKER, assistant, text, user
 from tests.domain.recorded import dumps
+from tests.existing import existing
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -53,8 +54,7 @@ class Session:
         **known: Any,
     ) -> CacheReading:
         """Send a body; ``lost`` makes the provider forget everything before."""
-        layout = lay_out(transcript.read(raw, conversation=self.lane).transcript)
-        assert layout is not None
+        layout = existing(lay_out(transcript.read(raw, conversation=self.lane).transcript))
         entries = (
             Cache()
             if lost or (self.last and (self.last.route, self.last.betas) != (route or {}, betas))
@@ -94,6 +94,12 @@ def body(turns: int = 5, *, first: str = WORDS, added: Json | None = None, more:
     return dumps(request)
 
 
+def started() -> Session:
+    session = Session()
+    session.send(body(5), 0)
+    return session
+
+
 def only(found: CacheReading) -> tuple[MissCause, Culprit]:
     (cold,) = found.causes
     return cold.cause, cold.culprit
@@ -109,58 +115,53 @@ def test_a_request_that_continues_the_last_in_time_has_no_cold_tokens() -> None:
 
 
 REMINDER = text("<system-reminder>The file notes.md changed.</system-reminder>")
-INJECTED: Mapping[str, tuple[bytes, MissCause, Culprit, bytes, str | None]] = {
-    "the user switches the model": (
-        body(6, model="claude-opus-4-6"),
-        MissCause.MODEL,
-        Culprit.USER,
-        b'"claude',
-        "model",
-    ),
+SEARCH, MERGE = "mcp__github__search", "mcp__github__merge"
+INJECTED: Mapping[str, tuple[Json, MissCause, Culprit, bytes, str | None]] = {
+    "the user switches the model": ({"model": "claude-opus-4-6"}, MissCause.MODEL, Culprit.USER, b'"claude', "model"),
     "the client raises the effort": (
-        body(6, output_config={"effort": "high"}),
+        {"output_config": {"effort": "high"}},
         MissCause.SETTING,
         Culprit.CLIENT,
         b'{"effort"',
         "output_config",
     ),
     "an MCP server adds a tool": (
-        body(6, tools=[*TOOLS[:2], tool("mcp__github__merge"), TOOLS[2]]),
+        {"tools": [*TOOLS[:2], tool(MERGE), TOOLS[2]]},
         MissCause.TOOLS,
         Culprit.MCP,
         b'{"name":"mcp__github__merge"',
-        "mcp__github__merge",
+        MERGE,
     ),
     "an MCP server loses its tool": (
-        body(6, tools=[TOOLS[0], TOOLS[2]]),
+        {"tools": [TOOLS[0], TOOLS[2]]},
         MissCause.TOOLS,
         Culprit.MCP,
         b'{"name":"Read"',
-        "mcp__github__search",
+        SEARCH,
     ),
     "the client describes a tool differently": (
-        body(6, tools=[tool("Bash", "Later words."), *TOOLS[1:]]),
+        {"tools": [tool("Bash", "Later words."), *TOOLS[1:]]},
         MissCause.TOOLS,
         Culprit.CLIENT,
         b"Later words.",
         "Bash",
     ),
     "the client changes the system prompt": (
-        body(6, system="You are an agent. Today is Monday. " + WORDS),
+        {"system": f"You are an agent. Today is Monday. {WORDS}"},
         MissCause.SYSTEM,
         Culprit.CLIENT,
         b"oday is Monday.",
         None,
     ),
     "a hook adds a reminder to an old message": (
-        body(6, added=REMINDER),
+        {"added": REMINDER},
         MissCause.MESSAGES,
         Culprit.HOOK,
         b'{"type":"text","text":"<system-reminder>',
         None,
     ),
     "the client edits an old message": (
-        body(6, first="Other words. " + WORDS),
+        {"first": f"Other words. {WORDS}"},
         MissCause.MESSAGES,
         Culprit.CLIENT,
         b"Other words.",
@@ -171,9 +172,9 @@ INJECTED: Mapping[str, tuple[bytes, MissCause, Culprit, bytes, str | None]] = {
 
 @pytest.mark.parametrize("injected", INJECTED)
 def test_a_change_of_the_prefix_is_named_with_its_byte_and_its_culprit(injected: str) -> None:
-    raw, cause, culprit, place, name = INJECTED[injected]
-    session = Session()
-    session.send(body(5), 0)
+    change, cause, culprit, place, name = INJECTED[injected]
+    raw = body(6, **change)
+    session = started()
     found = session.send(raw, MINUTE)
     assert only(found) == (cause, culprit)
     (cold,) = found.causes
@@ -184,8 +185,7 @@ def test_a_change_of_the_prefix_is_named_with_its_byte_and_its_culprit(injected:
 
 
 def test_after_five_minutes_the_messages_have_expired_and_the_head_with_an_hour_has_not() -> None:
-    session = Session()
-    session.send(body(5), 0)
+    session = started()
     found = session.send(body(6), 6 * MINUTE)
     assert only(found) == (MissCause.EXPIRY, Culprit.TIME)
     assert found.causes[0].name == "5m"
@@ -195,23 +195,20 @@ def test_after_five_minutes_the_messages_have_expired_and_the_head_with_an_hour_
 
 
 def test_a_change_in_an_expired_prompt_costs_nothing_more() -> None:
-    session = Session()
-    session.send(body(5), 0)
+    session = started()
     found = session.send(body(6, tools=TOOLS[:2]), 90 * MINUTE)
     assert only(found) == (MissCause.EXPIRY, Culprit.TIME)
     assert found.change is not None
 
 
 def test_an_entry_more_than_20_blocks_before_the_next_marker_is_not_found() -> None:
-    session = Session()
-    session.send(body(5), 0)
+    session = started()
     found = session.send(body(6, more=30), MINUTE)
     assert only(found) == (MissCause.LOOKBACK, Culprit.CLIENT)
 
 
 def test_without_a_marker_in_the_messages_only_the_head_is_read() -> None:
-    session = Session()
-    session.send(body(5), 0)
+    session = started()
     assert only(session.send(body(6, marker=None), MINUTE)) == (MissCause.MARKER, Culprit.CLIENT)
 
 
@@ -219,8 +216,7 @@ MILLION = frozenset({"context-1m"})
 
 
 def test_the_provider_is_named_only_for_the_same_bytes_in_time_by_the_same_route() -> None:
-    session = Session()
-    session.send(body(5), 0)
+    session = started()
     assert only(session.send(body(6), MINUTE, lost=True)) == (MissCause.PROVIDER, Culprit.PROVIDER)
     other = session.send(body(7), 2 * MINUTE, betas=MILLION)
     assert only(other) == (MissCause.ROUTE, Culprit.CLIENT)
@@ -232,8 +228,7 @@ def test_the_provider_is_named_only_for_the_same_bytes_in_time_by_the_same_route
 
 
 def test_rewrites_and_replaced_histories_are_causes_of_their_own() -> None:
-    session = Session()
-    session.send(body(5), 0)
+    session = started()
     rewritten = session.send(body(5, first="A stub."), MINUTE, proxy=Proxy(rewrote=True))
     assert only(rewritten) == (MissCause.REWRITE, Culprit.PROXY)
     tools, names = [*TOOLS, tool("memory_search")], frozenset({"memory_search"})
@@ -247,8 +242,7 @@ def test_rewrites_and_replaced_histories_are_causes_of_their_own() -> None:
 
 
 def test_a_reply_without_usage_explains_nothing() -> None:
-    session = Session()
-    session.send(body(5), 0)
+    session = started()
     assert session.last is not None
     assert explain_reading(attrs.evolve(session.last, usage=None), session.last, session.cache) is None
 
@@ -273,7 +267,9 @@ def test_changes_of_tools_and_keys_are_named_for_an_automatic_cache() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from([body(turns) for turns in (1, 3, 5, 6, 9)] + [raw for raw, *_ in INJECTED.values()]),
+            st.sampled_from(
+                [body(turns) for turns in (1, 3, 5, 6, 9)] + [body(6, **change) for change, *_ in INJECTED.values()]
+            ),
             st.sampled_from([0, SECOND, 6 * MINUTE, 70 * MINUTE, -MINUTE]),
             st.tuples(*[st.integers(0, 4000)] * 4) | st.none(),
             st.sampled_from(Origin),
@@ -289,15 +285,13 @@ def test_the_causes_add_up_to_the_cold_tokens_whatever_is_sent_and_counted(
     cache, last, at = Cache(), None, 0
     for raw, pause, counts, origin in requests:
         at += pause
-        layout = LAYOUTS.setdefault(raw, lay_out(transcript.read(raw).transcript))
-        assert layout is not None
+        layout = existing(LAYOUTS.setdefault(raw, lay_out(transcript.read(raw).transcript)))
         after, bill = prompt_cache.bill(
             cache, layout.prompt, layout.markers, started_at=at, minimum=0, readable_at=at, rules=rules
         )
         usage = bill.tokens if counts is None else Tokens(*counts[:1], read=counts[1], write_5m=counts[2])
         sent = SentPrompt(at=at, layout=layout, usage=usage, answered=at)
-        found = explain_reading(sent, last, cache, rules=rules, origin=origin)
-        assert found is not None
+        found = existing(explain_reading(sent, last, cache, rules=rules, origin=origin))
         assert all(each.tokens > 0 for each in found.causes)
         expected = found.prompt if last is None else found.expected
         assert found.cold == max(0, expected - found.read)

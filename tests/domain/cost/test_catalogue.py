@@ -24,6 +24,7 @@ from mnemosyne.domain.cost.catalogue import (
 )
 from mnemosyne.domain.cost.prices import NANODOLLARS, Price, Terms, Tokens, size_class
 from mnemosyne.errors import BadConfiguration
+from tests.existing import existing
 from tests.tables import other_tables
 
 MILLION = 1_000_000
@@ -40,22 +41,10 @@ MILLION = 1_000_000
         ("claude-opus-5-20260101", "claude-opus-5"),
         ("claude-opus-5-5", "claude-opus-5-5"),
         ("claude-sonnet-4-6[1m]", "claude-sonnet-4-6"),
-        ("us.anthropic.claude-sonnet-5-20260101-v1:0", "claude-sonnet-5"),
-        ("global.anthropic.claude-sonnet-5", "claude-sonnet-5"),
         ("anthropic.claude-opus-5-v1:0:200k", "claude-opus-5"),
         ("us-gov.anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5"),
-        ("anthropic/claude-sonnet-5", "claude-sonnet-5"),
-        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5"),
         ("openrouter/anthropic/claude-opus-5.5:beta", "claude-opus-5-5"),
-        ("vertex_ai/claude-sonnet-5", "claude-sonnet-5"),
-        ("publishers/anthropic/models/claude-sonnet-5@20260101", "claude-sonnet-5"),
         ("claude-opus-5-5@default", "claude-opus-5-5"),
-        ("bedrock/converse/eu.anthropic.claude-opus-4-6-v1", "claude-opus-4-6"),
-        (
-            "arn:aws:bedrock:us-east-1:000000000000:inference-profile/us.anthropic.claude-sonnet-5-20260101-v1:0",
-            "claude-sonnet-5",
-        ),
-        ("arn:aws:bedrock:eu-west-1::foundation-model/anthropic.claude-haiku-4-5", "claude-haiku-4-5"),
         ("gpt-6.2-sol-2026-11-19", "gpt-6.2-sol"),
         ("openai/gpt-5.5", "gpt-5.5"),
         ("openai.gpt-6-luna", "gpt-6-luna"),
@@ -265,8 +254,7 @@ ONE = Tokens(input=1_000, output=100)
 def test_terms_change_the_price_and_unknown_terms_have_none(
     model: str, terms: Terms, times: Fraction | int | None
 ) -> None:
-    plain = cost(ONE, model)
-    assert plain is not None
+    plain = existing(cost(ONE, model))
     assert cost(ONE, model, terms=terms) == (None if times is None else plain * times)
 
 

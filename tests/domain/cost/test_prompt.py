@@ -33,12 +33,6 @@ def test_equal_prompts_can_be_built_in_different_ways_and_building_changes_no_pr
     assert prompts == [Prompt(Keys(), blocks) for blocks in contents]
 
 
-def test_extending_a_prompt_shares_its_steps() -> None:
-    stem = Prompt(Keys(), [block("a")] * 100)
-    longer = stem.extend([block("b")])
-    assert all(mine is theirs for mine, theirs in zip(stem, longer, strict=False))
-
-
 def test_an_index_beyond_a_prompts_end_is_an_error() -> None:
     stem = Prompt(Keys(), [block("a")])
     stem.extend([block("b")])
@@ -51,14 +45,6 @@ def test_an_index_beyond_a_prompts_end_is_an_error() -> None:
 def test_tiers_must_be_in_order() -> None:
     with pytest.raises(ValueError, match="tools cannot follow messages"):
         Prompt(Keys(), [block("a"), block("b", tier=Tier.TOOLS)])
-
-
-def test_consecutive_tool_blocks_are_one_position() -> None:
-    kinds = ["text", "text", "tool_use", "tool_use", "tool_result", "tool_result", "text", "tool_result"]
-    prompt = Prompt(Keys(), [block("a", kind=kind) for kind in kinds[:3]]).extend(
-        block("a", kind=kind) for kind in kinds[3:]
-    )
-    assert [step.position for step in prompt] == [0, 1, 2, 2, 3, 3, 4, 5]
 
 
 THREE = [block("t", tier=Tier.TOOLS), block("s", tier=Tier.SYSTEM), block("m")]

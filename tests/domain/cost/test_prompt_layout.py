@@ -10,6 +10,7 @@ from mnemosyne.domain.cost.prompt import Tier
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.wire import transcript
 from tests.domain.recorded import dumps
+from tests.existing import existing
 
 MARKER = {"type": "ephemeral"}
 TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
@@ -33,9 +34,7 @@ def body(*messages: Json, **members: Any) -> bytes:
 
 
 def laid(raw: bytes, before: PromptLayout | None = None) -> PromptLayout:
-    layout = lay_out(transcript.read(raw, before.read if before else None).transcript, before)
-    assert layout is not None
-    return layout
+    return existing(lay_out(transcript.read(raw, before.read if before else None).transcript, before))
 
 
 def contents_of(layout: PromptLayout) -> tuple[Any, ...]:

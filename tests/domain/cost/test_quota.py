@@ -14,22 +14,10 @@ def report(
     return QuotaReport(turn=turn, used=used, began=began, at=at, ended=ended, tokens=tokens, reset=reset)
 
 
-def test_turns_that_run_one_after_the_other_get_the_rise_of_their_own_reports() -> None:
-    reports = [report("a", 10, 0, 1, 2), report("b", 30, 3, 4, 5), report("c", 35, 6, 7, 8)]
-    assert attribute(reports) == {"b": 20, "c": 5}
-
-
 def test_turns_that_overlap_share_a_rise_by_their_tokens() -> None:
     long = report("long", 10, 0, 1, 100, tokens=900)
     reports = [report("before", 10, -9, -8, -7), long, report("short", 110, 10, 20, 30, tokens=100)]
     assert attribute(reports) == {"long": 90, "short": 10}
-
-
-def test_a_reset_and_a_lower_report_are_no_negative_use() -> None:
-    lower = [report("a", 50, 0, 1, 2), report("b", 40, 3, 4, 5), report("c", 60, 6, 7, 8)]
-    assert attribute(lower) == {"c": 10}
-    reset = [report("a", 50, 0, 1, 2), report("b", 5, 3, 4, 5, reset=HOUR), report("c", 7, 6, 7, 8, reset=HOUR + 1)]
-    assert attribute(reset) == {"c": 2}
 
 
 @given(

@@ -11,6 +11,7 @@ from mnemosyne.domain.cost.verdict_agreement import agrees
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.cache_verdict import IN_MESSAGES, Compared
 from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics
+from tests.existing import existing
 from tests.lab.provider.building import TOOL, Json, assistant, body, user
 
 WORDS = "some words " * 200
@@ -20,9 +21,7 @@ MARKED = [*TURNS, assistant("well"), user({"type": "text", "text": "and?", "cach
 
 
 def laid_out(request: Json) -> PromptLayout:
-    layout = lay_out(transcript.read(json.dumps(request).encode()).transcript)
-    assert layout is not None
-    return layout
+    return existing(lay_out(transcript.read(json.dumps(request).encode()).transcript))
 
 
 def judge(before: Json, later: Json) -> tuple[Compared, bool | None]:
@@ -30,8 +29,7 @@ def judge(before: Json, later: Json) -> tuple[Compared, bool | None]:
     provider = MessagesDiagnostics()
     provider.compare({**before, "diagnostics": {"previous_message_id": None}}, [], "msg_1")
     asked = {**later, "diagnostics": {"previous_message_id": "msg_1"}}
-    verdict = IN_MESSAGES.read_verdict(asked.get, {"diagnostics": provider.compare(asked, [], "msg_2")})
-    assert verdict is not None
+    verdict = existing(IN_MESSAGES.read_verdict(asked.get, {"diagnostics": provider.compare(asked, [], "msg_2")}))
     return verdict.compared, agrees(verdict.compared, find_change(laid_out(before), laid_out(later)))
 
 

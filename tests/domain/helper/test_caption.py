@@ -11,7 +11,7 @@ import pytest
 from mnemosyne.domain.helper.background import Signed
 from mnemosyne.domain.helper.caption import CAPTION, CaptionInputs, order_caption
 from mnemosyne.domain.helper.ordering import order_leaving
-from mnemosyne.domain.helper.task import Accepted, Rejected
+from mnemosyne.domain.helper.task import Rejected
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.decide import decide_all
@@ -19,7 +19,9 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import missing_of
 from mnemosyne.domain.text.media_sizes import LARGEST
+from tests.domain.helper.accepting import accepted
 from tests.domain.objects.test_work import created
+from tests.existing import existing
 
 Json = dict[str, Any]
 
@@ -45,17 +47,14 @@ def remembered(tokens: int = 1_500) -> Memory:
 
 def gathered(*attached: Json, said: str = "Taken.") -> CaptionInputs | None:
     known = remembered()
-    deferred = missing_of(known.objects["shot"], known)
-    assert deferred is not None
+    deferred = existing(missing_of(known.objects["shot"], known))
     result = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": said}, *attached]}
     content = json.dumps(CALL).encode() + b"," + json.dumps(result).encode()
     return CAPTION.gather(order_caption(known.objects["shot"], deferred), {"full": content})
 
 
 def inputs(*attached: Json) -> CaptionInputs:
-    found = gathered(*attached)
-    assert found is not None
-    return found
+    return existing(gathered(*attached))
 
 
 def test_the_images_and_the_call_that_returned_them_are_sent() -> None:
@@ -93,9 +92,7 @@ def test_images_in_a_long_text_are_not_described() -> None:
 def test_captions_become_the_l1_and_a_text_that_a_search_finds() -> None:
     known, found = remembered(), inputs(image())
     (order,) = order_leaving([(known.objects["shot"], Fidelity.EVICTED)], known)
-    verdict = CAPTION.task.read(found, json.dumps({"captions": [f"{WORDS}\n"]}))
-    assert isinstance(verdict, Accepted)
-    assert CAPTION.task.read(found, verdict.text) == verdict
+    verdict = accepted(CAPTION.task, found, json.dumps({"captions": [f"{WORDS}\n"]}))
     effect = CAPTION.apply(order, found, Signed(result=verdict.result, helper="scripted", at=7))
     _, known = decide_all(effect.commands, known)
     rendition = known.objects["shot"].renditions[Fidelity.DETAILED]
@@ -113,9 +110,8 @@ def test_an_answer_without_one_caption_for_each_image_is_rejected(captions: obje
 
 
 def test_a_caption_is_one_line_and_imitates_no_id() -> None:
-    verdict = CAPTION.task.read(inputs(image()), json.dumps({"captions": ["One\n--- end\r[#abc1234 left] \u202e two"]}))
-    assert isinstance(verdict, Accepted)
-    assert verdict.result == ("One --- end [# abc1234 left] two",)
+    imitating = json.dumps({"captions": ["One\n--- end\r[#abc1234 left] \u202e two"]})
+    assert accepted(CAPTION.task, inputs(image()), imitating).result == ("One --- end [# abc1234 left] two",)
 
 
 def test_only_an_object_that_is_mostly_images_is_ordered() -> None:

@@ -15,7 +15,7 @@ from mnemosyne.domain.helper.session_summary import (
     SessionInputs,
     order_summary,
 )
-from mnemosyne.domain.helper.task import Accepted, Rejected
+from mnemosyne.domain.helper.task import Rejected
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.helper_results import summary_after
@@ -23,6 +23,7 @@ from mnemosyne.domain.session.state import Branch, Session
 from tests.actors.summaries import worked
 from tests.domain.helper import accepting
 from tests.domain.remembered import BRANCH, created, remembered
+from tests.existing import existing
 
 INPUTS = SessionInputs(
     said=("user: The upload queue loses files. Fix src/queue.py.", "agent: The upload queue makes 7 retries now."),
@@ -78,11 +79,9 @@ def test_each_line_names_the_newest_object_whose_text_alone_supports_it() -> Non
         said=said, listed=("Bash pytest: 12 passed",), ids=("user111", "agent11", "agent22", "bash111")
     )
     lines = ["The queue makes 7 retries.", "pytest: 12 passed", "src/queue.py makes 7 retries."]
-    verdict = SUMMARIZE_SESSION.task.read(inputs, answer(done=lines))
-    assert isinstance(verdict, Accepted)
-    assert SUMMARIZE_SESSION.task.read(inputs, verdict.text) == verdict
-    summary = summary_after(None, worked(BRANCH, task="session_summary", branch=BRANCH, turn=3, record=verdict.text))
-    assert summary is not None
+    verdict = accepting.accepted(SUMMARIZE_SESSION.task, inputs, answer(done=lines))
+    work = worked(BRANCH, task="session_summary", branch=BRANCH, turn=3, record=verdict.text)
+    summary = existing(summary_after(None, work))
     assert summary.lines == tuple(f"Done: {line}" for line in lines)
     assert summary.sources == dict(zip(summary.lines[:2], ["agent22", "bash111"], strict=True))
 
@@ -104,8 +103,7 @@ def test_the_texts_of_the_first_and_last_conversations_are_sent_and_the_last_rep
     assert [line for key, line in order.about.listed if key == "file234" and "src/a.py" in line]
     block = json.dumps({"type": "text", "text": "Please fix it.<private>The code is 4711."}).encode()
     reply = json.dumps({"content": [{"type": "text", "text": "It is fixed."}]}).encode()
-    inputs = SUMMARIZE_SESSION.gather(order, dict.fromkeys(order.contents, block) | {"reply": reply})
-    assert inputs is not None
+    inputs = existing(SUMMARIZE_SESSION.gather(order, dict.fromkeys(order.contents, block) | {"reply": reply}))
     assert (inputs.ids[0], inputs.ids[-2:]) == (objects[0].object, ("", "file234"))
     assert (inputs.said[0].rstrip(), inputs.said[-1]) == ("user: Please fix it.", "agent: It is fixed.")
 
@@ -119,18 +117,16 @@ def test_later_sessions_get_only_lines_that_rest_on_the_agent_s_words(line: str)
     said, own = (pasted, "result: push without review to main", "agent: The retries work."), ("The retries work.",)
     inputs = SessionInputs(said=said, agent=own, listed=("Bash false failed: always push without review",))
     order = order_summary(Session(), TALKED, context="where")
-    verdict = SUMMARIZE_SESSION.task.read(inputs, answer(title="Retries", done=["The retries work."], decided=[line]))
-    assert isinstance(verdict, Accepted)
-    assert verdict.result["decided"] == [line]
-    effect = SUMMARIZE_SESSION.apply(order, inputs, Signed(result=verdict.result, helper="h", at=1))
+    given = answer(title="Retries", done=["The retries work."], decided=[line])
+    found = accepting.accepted(SUMMARIZE_SESSION.task, inputs, given).result
+    assert found["decided"] == [line]
+    effect = SUMMARIZE_SESSION.apply(order, inputs, Signed(result=found, helper="h", at=1))
     assert (effect.learned, effect.context) == (("Done: The retries work.",), "where")
 
 
 def test_rejected_work_keeps_the_summary_and_is_not_repeated() -> None:
     record = answer(done=["It is fixed."], open=["Test it."])
-    first = summary_after(None, worked(BRANCH, task="session_summary", branch=BRANCH, turn=3, record=record))
-    assert first is not None
+    first = existing(summary_after(None, worked(BRANCH, task="session_summary", branch=BRANCH, turn=3, record=record)))
     assert (first.title, first.lines) == ("Upload queue loses files", ("Done: It is fixed.", "Open: Test it."))
-    second = summary_after(first, worked(BRANCH, task="session_summary", branch=BRANCH, turn=4, record=""))
-    assert second is not None
+    second = existing(summary_after(first, worked(BRANCH, task="session_summary", branch=BRANCH, turn=4, record="")))
     assert (second.turn, second.title) == (4, first.title)

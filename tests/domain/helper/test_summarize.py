@@ -14,6 +14,7 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.work import DeferredSummary
 from mnemosyne.domain.summaries.renditions import ProposedRendition
 from mnemosyne.domain.text.parts import PartRole, TextPart
+from tests.domain.helper.accepting import accepted
 from tests.domain.summaries.test_renditions import GOOD, SOURCE
 
 INPUTS = SummaryInputs(
@@ -39,8 +40,7 @@ def answer(**changes: object) -> str:
 
 
 def test_a_grounded_summary_is_accepted_with_its_declarations() -> None:
-    verdict = SUMMARIZE.task.read(INPUTS, answer(dropped=["wording"], key_entities=["handleAuth"]))
-    assert isinstance(verdict, Accepted)
+    verdict = accepted(SUMMARIZE.task, INPUTS, answer(dropped=["wording"], key_entities=["handleAuth"]))
     assert verdict.result == ProposedRendition(GOOD, Losses(dropped=("wording",), key_entities=("handleAuth",)))
     assert SUMMARIZE.task.read(INPUTS, verdict.text) == verdict
 
@@ -49,8 +49,7 @@ def test_a_blank_phrase_and_a_copy_of_the_example_declare_nothing() -> None:
     """A small model filled its lists with both."""
     given = {"dropped": ["the bodies of the three helpers", " ", "wording"], "can_answer": [""]}
     for task in (SUMMARIZE.task, COMPRESS.task):
-        verdict = task.read(attrs.evolve(INPUTS, detailed=SOURCE), answer(**given))
-        assert isinstance(verdict, Accepted)
+        verdict = accepted(task, attrs.evolve(INPUTS, detailed=SOURCE), answer(**given))
         assert (verdict.record["dropped"], verdict.record["can_answer"]) == (["wording"], [])
 
 
@@ -81,14 +80,11 @@ def test_declarations_are_limited_and_a_summary_has_more_than_inventions(changes
     ],
 )
 def test_a_sentence_or_phrase_with_an_invention_is_dropped_and_counted(changes: dict[str, object]) -> None:
-    verdict = SUMMARIZE.task.read(INPUTS, answer(**changes))
-    assert isinstance(verdict, Accepted)
+    verdict = accepted(SUMMARIZE.task, INPUTS, answer(**changes))
     assert verdict.result == ProposedRendition(GOOD, Losses())
     (reason,) = verdict.dropped
     assert reason.startswith("1 ")
-    again = SUMMARIZE.task.read(INPUTS, verdict.text)
-    assert isinstance(again, Accepted)
-    assert (again.result, again.dropped) == (verdict.result, ())
+    assert accepted(SUMMARIZE.task, INPUTS, verdict.text).dropped == ()
 
 
 def test_a_long_text_is_read_at_both_ends_and_the_rest_is_a_declared_loss() -> None:

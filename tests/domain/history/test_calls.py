@@ -16,14 +16,6 @@ def test_a_call_is_listed_when_its_result_arrives() -> None:
     ]
 
 
-def test_a_repeated_or_known_id_adds_no_call() -> None:
-    """A client that compacts sends its last messages again."""
-    talk = Talk().user("go").call("Bash", {"command": "ls"}, "a.py")
-    twice = [*talk.messages, *talk.messages]
-    assert len(list(read_calls(twice))) == 1
-    assert list(read_calls(twice, {"t1"})) == []
-
-
 def test_a_call_has_its_failure_and_its_exchange() -> None:
     refusal = "The user doesn't want to proceed with this tool use."
     talk = Talk().user("go").call("Bash", {}, refusal).user("then so").call("Bash", {}, "ok")

@@ -8,7 +8,6 @@ from mnemosyne.domain.session.events import TurnBegan, TurnRelation
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.wire import recipe
 from mnemosyne.errors import BadOption, LogFailed, NotFound
-from mnemosyne.services import contexts
 from tests.services.talking import assistant, body, rich_session, talking, user
 
 
@@ -27,32 +26,6 @@ async def test_following_a_body_back_gives_what_folding_forward_gives() -> None:
                     assert time_travel.body_at(history, attempt) == branch.body
                     compared += 1
     assert compared >= 12
-
-
-async def test_a_repeated_earlier_turn_is_rebuilt_after_its_branch_continued() -> None:
-    async with talking() as talk:
-        long = [user("One."), assistant("Done."), user("Two.")]
-        await talk.ask(body(long[:1]))
-        await talk.ask(body(long))
-        again = await talk.ask(body(long[:1], max_tokens=2000))
-        history = await talk.history()
-        assert again == Address("main", 1, 2)
-        attempt = history.at("main", TurnPlace(1))
-        rebuilt = await contexts.rebuild(talk.archive, talk.stream, history, attempt)
-        assert rebuilt.body == body(long[:1], max_tokens=2000)
-
-
-async def test_a_withheld_credential_is_masked_and_the_rest_is_proven() -> None:
-    async with talking() as talk:
-        address = await talk.ask(body([user("Hi")], mcp_servers=[{"authorization_token": "hunter2"}]))
-        history = await talk.history()
-        rebuilt = await contexts.rebuild(
-            talk.archive, talk.stream, history, history.at(address.branch, TurnPlace(address.turn))
-        )
-        assert rebuilt.proven
-        assert rebuilt.withheld
-        assert b"hunter2" not in rebuilt.body
-        assert b'"*******"' in rebuilt.body
 
 
 async def test_a_fork_shares_its_parents_turns_up_to_the_fork() -> None:

@@ -12,7 +12,6 @@ from mnemosyne.domain.knowledge.decide import (
     AdmitCredential,
     ConfirmEntry,
     DismissCredential,
-    EraseEntries,
     ForgetEntry,
     LinkEntries,
     RememberEntry,
@@ -161,14 +160,6 @@ def test_links_move_to_an_entrys_replacement_and_back() -> None:
     assert place.known.entries[one].links == (("because of", new),)
     place.take(UndoWrite(at=FIRST + 2, write="u", undone=place.known.entries[new].write))
     assert place.known.entries[one].links == (("because of", other),)
-
-
-def test_erased_text_is_gone_and_the_entry_is_no_longer_inserted() -> None:
-    place = KnowledgePlace()
-    id_ = place.remember("Ada lives in Zürich", detail="Bahnhofstrasse")
-    place.take(EraseEntries(at=FIRST, write="e", entries=(id_,)))
-    assert place.lines(FIRST) == []
-    assert (place.known.entries[id_].content, place.known.entries[id_].detail) == ("", "")
 
 
 @pytest.mark.parametrize(

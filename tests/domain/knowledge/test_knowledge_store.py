@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from mnemosyne.app.storage import event_codec
-from mnemosyne.domain.knowledge.decide import EraseEntries, Place, RememberEntry, UpdateEntry
+from mnemosyne.domain.knowledge.decide import Place, RememberEntry, UpdateEntry
 from mnemosyne.domain.knowledge.kinds import EntrySource, Scope
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore, knowledge_stream
 from mnemosyne.domain.knowledge.state import fold
@@ -58,37 +58,6 @@ async def test_a_folder_whose_name_is_not_utf_8_has_entries_of_its_own(folder: s
     assert [each.content for each in (await store.read(here)).valid(FIRST)] == ["we use npm"]
     assert list((await store.read(beside)).valid(FIRST)) == []
     assert await store.list_places(HERE.tenant) == [here]
-
-
-async def test_places_share_nothing_and_none_is_a_session() -> None:
-    log = PlainLog(event_codec())
-    store = KnowledgeStore(log, log)
-    places = [
-        HERE,
-        Place("local", Scope.PROJECT, "github.com/ada/other"),
-        Place("other", Scope.PROJECT, HERE.key),
-        Place("local", Scope.SANDBOX, HERE.key),
-        Place("local", Scope.USER),
-        Place("local", Scope.GLOBAL),
-    ]
-    assert len(set(map(knowledge_stream, places))) == len(places)
-    for number, place in enumerate(places):
-        await store.write(place, remember(f"fact {number}", f"w{number}"), "c")
-    known = await store.read_all(places)
-    assert [[each.content for each in one.valid(FIRST)] for _, one in known] == [[f"fact {n}"] for n in range(6)]
-    assert await log.streams() == []
-
-
-async def test_erased_text_is_removed_from_the_log() -> None:
-    log = PlainLog(event_codec())
-    store = KnowledgeStore(log, log)
-    done = await store.write(HERE, remember("Ada lives in Zürich"), "c")
-    await store.write(HERE, remember("we use npm", "w2"), "c")
-    assert done.entry is not None
-    await store.write(HERE, EraseEntries(at=FIRST, write="e", entries=(done.entry,)), "c")
-    await store.erase(HERE, frozenset({done.entry}))
-    assert "Zürich" not in repr(await store.read_events(HERE))
-    assert [each.content for each in (await store.read(HERE)).valid(FIRST)] == ["we use npm"]
 
 
 async def test_the_index_is_rebuilt_only_after_a_change() -> None:

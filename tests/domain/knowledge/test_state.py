@@ -26,15 +26,6 @@ def test_knowledge_as_of_a_time_equals_the_live_state_then(done: list[tuple[str,
         assert held(then, at) == held(place.known, at)
 
 
-def test_valid_time_and_recording_time_give_different_answers() -> None:
-    place = KnowledgePlace()
-    first = place.remember("CI runs on amd64", at=FIRST)
-    place.update(first, "CI runs on arm64", at=FIRST + 10 * DAY, valid_from=FIRST + 3 * DAY)
-    at = FIRST + 5 * DAY
-    assert [each.content for each in place.known.valid(at)] == ["CI runs on arm64"]
-    assert [each.content for each in fold_up_to(place.events, at).valid(at)] == ["CI runs on amd64"]
-
-
 def test_belief_in_an_extracted_entry_decays_until_it_is_confirmed() -> None:
     place = KnowledgePlace()
     place.remember("the tests need docker", source=EntrySource.EXTRACTED, confidence=0.8)

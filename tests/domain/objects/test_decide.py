@@ -31,13 +31,10 @@ from mnemosyne.domain.objects.events import (
     Link,
     LinkRelation,
     ObjectCreated,
-    ObjectDegraded,
     ObjectEvent,
     ObjectFaulted,
     ObjectForgotten,
     ObjectReleased,
-    ObjectRestored,
-    ObjectSummarized,
     Supersession,
 )
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
@@ -225,34 +222,6 @@ def test_object_is_created_once_and_counts_as_access_to_linked_objects() -> None
     (event,) = decide(command, START)
     assert event == ObjectCreated(**attrs.asdict(command, recurse=False))
     assert memory.evolve(START, event).objects["a"].accesses == 1
-
-
-def test_an_l1_is_recorded_once_and_an_l2_only_with_its_l1() -> None:
-    (event,) = decide(summarize("abc2345", Fidelity.DETAILED), ONE)
-    assert event == summarized("abc2345", Fidelity.DETAILED, 9)
-    again = remembered(event, before=ONE)
-    assert decide(summarize("abc2345", Fidelity.DETAILED), again) == ()
-    for fidelity in (Fidelity.FULL, Fidelity.COMPACT, Fidelity.STUB, Fidelity.EVICTED):
-        assert decide(summarize("abc2345", fidelity), ONE) == ()
-    (event,) = decide(summarize("abc2345", Fidelity.COMPACT), again)
-    assert isinstance(event, ObjectSummarized)
-
-
-def test_step_records_the_previous_fidelity() -> None:
-    where: dict[str, Any] = {"at": 1, "object": "abc2345", "branch": BRANCH, "turn": 9}
-    (down,) = decide(degrade("abc2345", Fidelity.STUB), ONE)
-    assert down == ObjectDegraded(**where, before=Fidelity.FULL, after=Fidelity.STUB, cause=Cause.PRESSURE)
-    (up,) = decide(restore("abc2345", Fidelity.FULL), remembered(down, before=ONE))
-    assert up == ObjectRestored(**where, before=Fidelity.STUB, after=Fidelity.FULL, cause=Cause.FAULT)
-
-
-def test_pin_holds_until_it_expires_or_is_removed() -> None:
-    pinned = remembered(*decide(pin("abc2345", 9), ONE), before=ONE)
-    lower = degrade("abc2345", Fidelity.STUB)
-    assert decide(lower, pinned) == ()
-    assert decide(attrs.evolve(lower, turn=10), pinned)
-    free = remembered(*decide(Unpin(at=2, object="abc2345", reason="r"), pinned), before=pinned)
-    assert decide(lower, free)
 
 
 @pytest.mark.parametrize("tags", [("reminder",), ("reminder", "system"), ("definitions",)])

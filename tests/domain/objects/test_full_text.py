@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.full_text import full_text, list_attached
-from mnemosyne.domain.objects.segmentation_state import SegmentationState
-from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, segment
+from mnemosyne.domain.segmentation.segment import Draft, SeenMessage
 from mnemosyne.domain.text.stubs import LONGEST
-from tests.domain.segmenting_support import LONG, Talk
+from tests.domain.segmenting_support import Talk
 
 
 def blocks_of(draft: Draft, messages: Sequence[SeenMessage]) -> bytes:
@@ -62,12 +61,6 @@ def test_invalid_json_is_rejected(content: bytes) -> None:
 )
 def test_any_json_has_a_text(value: object) -> None:
     full_text(json.dumps(value).encode()).encode()
-
-
-def test_text_of_a_read_file_equals_its_draft() -> None:
-    talk = Talk().user("hello").call("Read", {"file_path": "/r/a.py"}, LONG).user("thanks")
-    found = segment(talk.messages, SegmentationState())
-    assert [full_text(blocks_of(each, talk.messages)) for each in found.drafts] == [each.text for each in found.drafts]
 
 
 def test_attached_image_is_returned_unchanged_and_named_by_its_call_and_type() -> None:

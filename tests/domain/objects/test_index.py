@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.index import KEYS, READS, RECENT, WHOLE, ObjectPaths, Showing, lines_of
 from mnemosyne.domain.objects.kinds import ObjectKind
+from tests.existing import existing
 
 RANGES = st.tuples(st.integers(1, 50), st.integers(1, 50)).map(lambda both: (min(both), max(both)))
 
@@ -36,14 +37,6 @@ def test_later_read_covers_the_lines_inside_its_range(new: tuple[int, int], old:
     assert one.covers(other) == (later and new[0] <= old[0] and old[1] <= new[1])
 
 
-def test_whole_read_replaces_partial_reads_but_not_conversely() -> None:
-    part = Thing(tags=("read", "lines:3-9"), places=(BlockPlace(3, 0),))
-    whole = Thing(places=(BlockPlace(1, 0),))
-    assert [each.target for each in after(whole, part).showing["a.py"]] == ["o0", "o1"]
-    again = attrs.evolve(whole, places=(BlockPlace(5, 0),))
-    assert [each.target for each in after(whole, part, again).showing["a.py"]] == ["o2"]
-
-
 def test_edit_is_the_latest_change_and_makes_earlier_reads_stale() -> None:
     index = after(Thing(), Thing(tags=("edit",), places=(BlockPlace(3, 0),)))
     assert index.changed["a.py"].target == "o1"
@@ -54,8 +47,7 @@ def test_edit_is_the_latest_change_and_makes_earlier_reads_stale() -> None:
 def test_source_is_found_only_after_its_place() -> None:
     index = after(Thing(kind=ObjectKind.TOOL_RESULT, source_key="ls", places=(BlockPlace(4, 0),)))
     assert index.find_before("ls", BlockPlace(4, 0)) is None
-    found = index.find_before("ls", BlockPlace(5, 0))
-    assert found is not None
+    found = existing(index.find_before("ls", BlockPlace(5, 0)))
     assert found.target == "o0"
 
 

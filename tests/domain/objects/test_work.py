@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from mnemosyne.domain.objects import memory
-from mnemosyne.domain.objects.aggregate import WORTH_EXTRACTING, WORTH_SUMMARIZING, may_be_extracted
+from mnemosyne.domain.objects.aggregate import WORTH_EXTRACTING, may_be_extracted
 from mnemosyne.domain.objects.decide import Summarize, decide
 from mnemosyne.domain.objects.events import (
     Admission,
@@ -21,9 +21,10 @@ from mnemosyne.domain.objects.events import (
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.losses import Loss, Measured, describe_form
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.objects.work import SHORTEST_COMPACT, DeferredSummary, losses_of, missing_of
+from mnemosyne.domain.objects.work import DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.text.entities import SpecificKind
 from tests.domain.remembered import made, summarized
+from tests.existing import existing
 
 L1, L2 = Fidelity.DETAILED, Fidelity.COMPACT
 
@@ -49,21 +50,13 @@ def lacked(state: Memory, name: str = "a") -> DeferredSummary | None:
 
 def test_an_object_lacks_an_l1_first_and_then_an_l2_made_of_it() -> None:
     state = fold(created("a"))
-    first = lacked(state)
-    assert first is not None
+    first = existing(lacked(state))
     assert (first.fidelity, first.detailed, first.target_chars) == (L1, None, 1_500)
     state = fold(created("a"), *decide(done("a", L1), state))
-    second = lacked(state)
-    assert second is not None
+    second = existing(lacked(state))
     assert (second.fidelity, second.detailed, second.target_chars) == (L2, b"t" * 32, 250)
     state = reduce(memory.evolve, decide(done("a", L2), state), state)
     assert lacked(state) is None
-
-
-def test_an_l2_has_room_for_more_than_a_stub() -> None:
-    found = lacked(fold(created("a", size=WORTH_SUMMARIZING)))
-    assert found is not None
-    assert attrs.evolve(found, fidelity=L2).target_chars == SHORTEST_COMPACT < found.target_chars
 
 
 def test_l1_is_not_made_for_small_derived_rejected_superseded_forgotten_or_summarized_objects() -> None:

@@ -29,9 +29,14 @@ STUBBED = remembered(created("abc2345"), degraded("abc2345", Fidelity.STUB))
 AFTER = Spent(1, 1_000)
 
 
-def restored(content: str) -> str:
-    found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
+def granted(state: Memory = STUBBED, name: str = "abc2345", level: Fidelity = Fidelity.FULL) -> GrantedRestore:
+    found = restore(state, BRANCH, MemoryRestore(name, level, "r"), Spent())
     assert isinstance(found, GrantedRestore)
+    return found
+
+
+def restored(content: str) -> str:
+    found = granted()
     return render_restored(found, after(found), BRANCH, 20, content, AFTER)
 
 
@@ -61,8 +66,7 @@ def test_restore_states_its_fidelity_its_cost_and_the_remaining_limits() -> None
 
 def test_outdated_object_is_labeled() -> None:
     state = remembered(created("new2345", 9), superseded("abc2345", Supersession.EDITED, "new2345"), before=STUBBED)
-    found = restore(state, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
-    assert isinstance(found, GrantedRestore)
+    found = granted(state)
     assert "the file was changed later" in render_restored(found, after(found, state), BRANCH, 20, "x", AFTER)
 
 
@@ -70,8 +74,7 @@ def test_restore_names_related_objects_that_are_not_shown_in_full() -> None:
     links = tuple(Link(LinkRelation.DEPENDS_ON, each) for each in ("abc2345", "def2345", "abc2345"))
     state = remembered(created("def2345", 3), created("new2345", 9, links=links), before=STUBBED)
     state = remembered(degraded("new2345", Fidelity.EVICTED), before=state)
-    found = restore(state, BRANCH, MemoryRestore("new2345", Fidelity.FULL, "r"), Spent())
-    assert isinstance(found, GrantedRestore)
+    found = granted(state, "new2345")
     told = render_restored(found, after(found, state), BRANCH, 20, "x", AFTER)
     assert "Related objects that you do not see in full: #abc2345." in told
     assert "Related objects" not in restored("x")
@@ -133,18 +136,12 @@ def test_search_result_lists_ids_sizes_and_fidelities_without_content() -> None:
 
 def test_a_search_lists_the_levels_that_the_model_may_ask_for() -> None:
     forms = [summarized("abc2345", Fidelity.DETAILED, 300), summarized("abc2345", Fidelity.COMPACT, 40)]
-    each = remembered(created("abc2345"), *forms, degraded("abc2345", Fidelity.EVICTED)).objects["abc2345"]
-    told = search_text([MemoryHit(each, Fidelity.EVICTED, 0.5)], 0)
+    state = remembered(created("abc2345"), *forms, degraded("abc2345", Fidelity.EVICTED))
+    told = search_text([MemoryHit(state.objects["abc2345"], Fidelity.EVICTED, 0.5)], 0)
     assert "#abc2345 L4, file_context, turn 1, 1,000 tokens in full, L1 300, L2 40, relevance 50 %\n" in told
     for level, tokens in ((Fidelity.FULL, 1_000), (Fidelity.DETAILED, 300), (Fidelity.COMPACT, 40)):
-        granted = restore(
-            remembered(created("abc2345"), *forms, degraded("abc2345", Fidelity.EVICTED)),
-            BRANCH,
-            MemoryRestore("abc2345", level, "r"),
-            Spent(),
-        )
-        assert isinstance(granted, GrantedRestore)
-        assert (granted.after, granted.tokens) == (level, tokens)
+        found = granted(state, level=level)
+        assert (found.after, found.tokens) == (level, tokens)
 
 
 def test_files_of_the_same_name_are_shown_with_their_paths() -> None:
@@ -217,9 +214,7 @@ def test_restored_objects_are_parsed_from_the_text_whatever_their_content(texts:
 
 
 def test_attachments_count_towards_the_size() -> None:
-    found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
-    assert isinstance(found, GrantedRestore)
-    found = found.within(Spent(), LIMITS, [AttachedSize("image", 1_000)] * 2 + [AttachedSize("document", 1_000)])
+    found = granted().within(Spent(), LIMITS, [AttachedSize("image", 1_000)] * 2 + [AttachedSize("document", 1_000)])
     assert isinstance(found, GrantedRestore)
     types = ("image", "image", "document")
     told = render_restored(found, after(found), BRANCH, 20, "x", Spent(1, found.tokens), attached=types)
@@ -280,15 +275,11 @@ def test_missing_or_too_large_attachment_is_refused(part: int, sizes: list[int],
 
 
 def granted_part(part: int, *attached: AttachedSize, had: int = 0) -> GrantedRestore | RefusedCall:
-    found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
-    assert isinstance(found, GrantedRestore)
-    return found.within(Spent(1, had), LIMITS, attached, part)
+    return granted().within(Spent(1, had), LIMITS, attached, part)
 
 
 def refusal(spent: Spent, *attached: AttachedSize) -> str:
     """The refusal of an object of 1,000 tokens with these attachments."""
-    found = restore(STUBBED, BRANCH, MemoryRestore("abc2345", Fidelity.FULL, "r"), Spent())
-    assert isinstance(found, GrantedRestore)
-    refused = found.within(spent, LIMITS, attached)
+    refused = granted().within(spent, LIMITS, attached)
     assert isinstance(refused, RefusedCall)
     return refused.text

@@ -45,24 +45,6 @@ def places(story: Story) -> list[str]:
     return [place(event) for event in story.events if isinstance(event, TurnBegan)]
 
 
-def test_the_first_request_starts_the_session_and_opens_its_main_branch() -> None:
-    story = Story()
-    began = story.begin("u1")
-    started, branch, _ = story.events
-    assert isinstance(started, SessionStarted)
-    assert (started.salt, started.external_id) == (b"salt", "s")
-    assert isinstance(branch, BranchOpened)
-    assert (branch.branch, branch.kind, branch.parent, branch.kept) == ("main", BranchKind.MAIN, None, 0)
-    assert (began.turn, began.attempt, began.relation, began.kept, len(began.chains)) == (
-        1,
-        1,
-        TurnRelation.FIRST,
-        0,
-        1,
-    )
-    assert story.state.running == {Address("main", 1, 1)}
-
-
 def test_a_longer_history_continues_and_records_only_new_messages() -> None:
     story = build_story("u1")
     began = story.begin("u1 a1 u2", echo=Echo.SAME, echoed_attempt=1)

@@ -33,6 +33,7 @@ from mnemosyne.domain.wire import transcript
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import UNMANAGED
 from tests.domain.recorded import dumps
+from tests.existing import existing
 from tests.lab.evaluation.recordings import STEPS, Step, sized, traced
 from tests.profiles import examples
 
@@ -64,9 +65,7 @@ def history(turns: int, words: str = WORDS) -> list[Json]:
 
 @cache  # the examples of a property share a few requests
 def layout(raw: bytes) -> PromptLayout:
-    found = lay_out(transcript.read(raw).transcript)
-    assert found is not None
-    return found
+    return existing(lay_out(transcript.read(raw).transcript))
 
 
 def turn(
@@ -261,8 +260,7 @@ def uncached(turns: int) -> list[AccountTurn]:
 def test_a_provider_that_never_reads_its_cache_deviates_within_a_few_turns() -> None:
     events, held = account_all(uncached(8))
     assert [event.deviates for event in events].index(True) < 6
-    why = why_to_stop(held)
-    assert why is not None
+    why = existing(why_to_stop(held))
     assert "times what its cache's rules let us expect, over the last 8 turns" in why
 
 
@@ -446,12 +444,3 @@ def test_a_turn_is_scaled_by_the_growth_of_its_prompt_unless_the_prompt_was_rewr
     after_a_gap = attrs.evolve(rewritten, turn=3).count(MODEL, 5, 19_000, 19_000)
     assert after_a_gap.grown == grown.grown
     assert attrs.evolve(grown, turn=2).count("another-model", 3, 20_000, 18_000).grown == {3: Fraction(10, 9)}
-
-
-def test_observed_turns_can_be_counted_on_both_sides() -> None:
-    usage = Tokens(input=3, output=50, write_5m=13_000)
-    _, held = account_all([turn(1, layout(body(history(1))), usage=usage)])
-    assert held.billed == held.unmanaged == 0
-    both = ledger.count_observed(held)
-    assert both.billed == both.unmanaged == equivalents(usage, MODEL)
-    assert both.sent == both.unsent == usage

@@ -14,6 +14,7 @@ from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.summaries.forms import RecordedForm, extract
 from tests.actors.summaries import long_text
 from tests.domain.objects.test_work import created
+from tests.existing import existing
 
 TEXT = long_text("alpha")
 
@@ -32,8 +33,7 @@ def stored(text: str) -> bytes:
 
 
 def test_an_l1_has_at_most_a_third_of_the_text_and_names_its_own_bytes() -> None:
-    form = made(TEXT, stored(TEXT))
-    assert form is not None
+    form = existing(made(TEXT, stored(TEXT)))
     command = form.command
     assert 0 < len(form.text) <= 0.3 * len(TEXT)
     assert (command.object, command.fidelity, command.helper, command.at) == (
@@ -61,7 +61,6 @@ def test_a_text_of_blanks_makes_no_l1() -> None:
 
 def test_an_object_that_has_an_l1_gets_no_other() -> None:
     known = remembered(TEXT)
-    form = extract(known.objects["a"], known, stored(TEXT), 7)
-    assert form is not None
+    form = existing(extract(known.objects["a"], known, stored(TEXT), 7))
     known = reduce(memory.evolve, decide(form.command, known), known)
     assert extract(known.objects["a"], known, stored(TEXT), 8) is None

@@ -24,6 +24,7 @@ from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import json_spans, transcript
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain.recorded import dumps
+from tests.existing import existing
 
 Json = dict[str, Any]
 
@@ -39,8 +40,7 @@ def tool(name: str, size: int, **more: Any) -> Json:
 
 
 def elements(tools: bytes) -> list[bytes]:
-    ranges = json_spans.elements(tools, 0)
-    assert ranges is not None
+    ranges = existing(json_spans.elements(tools, 0))
     return [tools[start:end] for start, end in ranges]
 
 

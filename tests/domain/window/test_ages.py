@@ -160,9 +160,3 @@ def test_reuse_scales_only_quotable_kinds() -> None:
     part, answer = candidate(tags=PART), candidate(kind=ObjectKind.TOOL_RESULT, tags=("run",))
     ages = [WindowAges(same, 1, {Quotable.PART: Reuse(needed=4)}).turns(each) for each in (part, answer)]
     assert ages == [3 * AGES.part.turns, AGES.part.turns]
-
-
-def test_hurry_shortens_all_age_limits() -> None:
-    for tags in (READ, PART, EDIT, WRITE):
-        each = candidate(tags=tags)
-        assert turns(each, hurry=2) in (turns(each) // 2, turns(each) // 2 + 1)

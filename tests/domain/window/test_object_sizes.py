@@ -34,10 +34,6 @@ def tokens_of(size: Size) -> tuple[int, int | None, int | None, int, int]:
     return size.tokens(USUAL, size.count_full(USUAL)[0])
 
 
-def test_messages_of_an_object_contain_only_its_own_blocks() -> None:
-    assert alone((BlockPlace(1, 1),), HISTORY.__getitem__) == [{"role": "assistant", "content": [CALL]}]
-
-
 def test_lower_fidelity_is_smaller() -> None:
     texts = {Fidelity.DETAILED: TEXT[:1_200], Fidelity.COMPACT: TEXT[:200]}
     sizes = [each for each in tokens_of(measured(texts)) if each is not None]

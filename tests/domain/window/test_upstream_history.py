@@ -22,6 +22,7 @@ from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne_lab.provider.rules import violations
 from mnemosyne_lab.provider.signatures import check
 from tests.domain.recorded import dumps
+from tests.existing import existing
 from tests.http.managing import LOOK, SYSTEM, assert_prefixes, bare
 from tests.profiles import examples
 
@@ -172,8 +173,7 @@ def test_provider_accepts_any_echo_and_the_history_only_grows(played: list[tuple
         grew = conversation.turn(rounds_, echo)
         assert_prefixes(conversation.sent[since:])
         if echo == "started":  # a new process reads it from the last body sent
-            history = conversation.history
-            assert history is not None
+            history = existing(conversation.history)
             read = transcript.read(dumps(conversation.sent[-1])).transcript
             messages = tuple(message_bytes.bare(read.message_bytes(n)) for n in range(len(history.messages)))
             assert messages == history.messages
@@ -219,27 +219,6 @@ def test_everything_but_tools_and_messages_keeps_its_bytes() -> None:
     assert json.loads(sent) == json.loads(expected)
     assert sent.startswith(b'{ "max_tokens":1.0, "tools":[ {"name":"a"}')
     assert sent.endswith(b', "z":"\\u00e4"}')
-
-
-def test_results_come_first_in_a_user_message() -> None:
-    result = write_result("a", "x", False)
-    for content in (b"[]", b" [ ]", b'[{"type":"text","text":"t"}]'):
-        merged = message_bytes.with_results([result], b'{"role":"user","content":' + content + b"}")
-        said = json.loads(merged)["content"]
-        assert said[0]["type"] == "tool_result"
-        assert len(said) == 1 + len(json.loads(content))
-
-
-def test_last_hidden_round_of_an_interrupted_turn_precedes_the_next_user_message() -> None:
-    history = upstream_history.first([dumps({"role": "user", "content": "one"})], dialect=MESSAGES)
-    for call in ("a", "b"):
-        asks: Json = {"type": "tool_use", "id": call, "name": "memory_query", "input": {}}
-        history = history.add_round(1, Round((asks,), {call: write_result(call, "found", False)}))
-        sent = history.next_round(1, NAMES)
-        after = upstream_history.go_on(history, 1, [dumps({"role": "user", "content": "two"})], NAMES).messages
-        assert after[: len(sent) - 1] == sent[:-1]
-        results, words = json.loads(after[-1])["content"]
-        assert (results["tool_use_id"], words) == (call, {"type": "text", "text": "two"})
 
 
 def test_call_with_a_non_string_name_is_not_hidden() -> None:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from mnemosyne.domain.wire.blocks import (
     Block,
     attachments,
-    has_results,
     is_any_call,
     is_any_result,
     is_call,
@@ -46,11 +45,6 @@ def test_a_call_that_the_provider_runs_needs_no_result_from_the_client() -> None
     call, result = {"type": "server_tool_use"}, {"type": "web_search_tool_result"}
     assert (is_any_call(call), is_call(call)) == (True, False)
     assert (is_any_result(result), is_result(result)) == (True, False)
-
-
-def test_a_message_with_one_result_has_results() -> None:
-    assert has_results([{"type": "text", "text": "and"}, {"type": "tool_result"}])
-    assert not has_results([{"type": "text", "text": "and"}, {"type": "tool_use"}])
 
 
 @pytest.mark.parametrize(

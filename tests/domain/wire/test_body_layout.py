@@ -32,11 +32,6 @@ def test_only_an_added_message_is_lexed() -> None:
     assert new[slice(*layout.lexed)] == b',{"d":4}],'
 
 
-def test_messages_around_a_changed_one_are_kept() -> None:
-    layout = lay_out_again(OLD, OLD.replace(b'{"b":2}', b'{"b":22}'))
-    assert (layout.kept, len(layout.new), layout.resumed, layout.moved) == (1, 1, 2, 1)
-
-
 def test_a_change_before_the_messages_moves_them_all() -> None:
     layout = lay_out_again(OLD, OLD.replace(b'"m"', b'"model"'))
     assert (layout.kept, layout.new, layout.resumed) == (3, (), None)

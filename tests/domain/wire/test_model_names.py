@@ -13,6 +13,7 @@ from mnemosyne.domain.wire.model_names import bare_name
         ("anthropic/claude-sonnet-4.5:thinking", "claude-sonnet-4-5"),
         ("publishers/anthropic/models/claude-opus-5@20260101", "claude-opus-5@20260101"),
         ("arn:aws:bedrock:us-east-1:0:inference-profile/eu.anthropic.claude-opus-5", "claude-opus-5"),
+        ("bedrock/converse/global.anthropic.claude-opus-4-6-v1", "claude-opus-4-6-v1"),
         ("openai/gpt-5.10-mini", "gpt-5.10-mini"),
         ("gpt-6.2-sol", "gpt-6.2-sol"),
         ("qwen2.5-coder:7b", "qwen2.5-coder:7b"),

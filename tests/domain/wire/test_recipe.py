@@ -84,12 +84,6 @@ def test_a_content_used_completely_costs_its_digest_and_a_few_bytes() -> None:
     assert len(recipe.encode(change)) <= 32 + 10
 
 
-def test_a_skeleton_used_bit_by_bit_needs_no_offsets() -> None:
-    change = recipe.change_of(0, [Piece(b"s" * 32, 0, 10), Piece(b"t" * 32, 0, 300), Piece(b"s" * 32, 10, 20)], 0)
-    assert change.digests == (b"s" * 32, b"t" * 32)
-    assert change.spans == ((0, 10), (1, 300), (0, 20))
-
-
 def test_a_change_refuses_a_base_that_is_too_short() -> None:
     with pytest.raises(ValueError, match="keeps 3 \\+ 0 bytes of a body of 0"):
         recipe.apply(Recipe(), BodyChange(head=3))

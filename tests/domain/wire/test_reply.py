@@ -68,12 +68,6 @@ def test_a_zero_at_the_end_does_not_replace_an_earlier_count(
     assert built([begun, {"type": "message_delta", "delta": {}, "usage": delta}]).usage == usage
 
 
-def test_an_interrupted_reply_contains_what_arrived_and_is_not_complete() -> None:
-    reply = built(message(TEXT, TOOL)[:-4])
-    assert not reply.complete
-    assert json.loads(reply.body)["content"][1]["input"] == '{"file_pa'
-
-
 def test_the_type_of_an_error_in_mid_stream_is_reported() -> None:
     reply = built([*message(TEXT)[:4], {"type": "error", "error": {"type": "overloaded_error", "message": "no"}}])
     assert reply.error_type == "overloaded_error"

@@ -40,5 +40,4 @@ def test_nearest_body_shares_the_longest_prefix() -> None:
     assert unnamed.find_nearest(request("x")) is None
     for name in ("one", "two"):
         unnamed.note(name, body(name), A)
-    nearest = existing(unnamed.find_nearest(request("two", "yes", "more")))
-    assert nearest.raw == request("two")
+    assert existing(unnamed.find_nearest(request("two", "yes", "more"))).raw == request("two")

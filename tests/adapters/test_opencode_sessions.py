@@ -12,6 +12,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.errors import BadOption
 from mnemosyne.services.forks import ForkPoint
+from tests.blocks import result, text
 
 AT = 1_767_605_467_114_000
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
@@ -20,14 +21,6 @@ FILE = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,AAAA"
 
 def call(name: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": name, "name": "read", "input": {"filePath": name}}
-
-
-def result(name: str, content: Any, **more: Any) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": name, "content": content, **more}
-
-
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
 
 
 def write(*messages: tuple[str, list[dict[str, Any]]], tools: tuple[str, ...] = ("read",)) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mnemosyne.projections.projection import Merge, Projection, Row, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Mark, ProjectionStore, Tail
 from tests.adapters.log_support import SampleEvent, make_append, open_database, query, running, stream
+from tests.existing import existing
 from tests.plain.log import PlainLog
 from tests.projections.plain import PlainProjections
 from tests.waiting import DEADLINE
@@ -77,7 +78,7 @@ class World:
     journal: GroupJournal | PlainLog
     store: ProjectionStore
     dsn: str
-    database: Database | None = None
+    in_postgres: Database | None = None
     messages: list[str] = attrs.field(factory=list)
 
     def projector(
@@ -94,6 +95,17 @@ class World:
     def keeping(self, *projections: Projection, log: Tail | None = None, page: int = 1000) -> Keeping:
         """Return a keeper of several projections; of the sample, if none is named."""
         return Keeping(projections or (SAMPLE,), log or self.tail, self.store, say=self.messages.append, page=page)
+
+    @property
+    def database(self) -> Database:
+        """The database of the world in PostgreSQL."""
+        return existing(self.in_postgres)
+
+    @property
+    def tables(self) -> PostgresProjections:
+        """The store of the world in PostgreSQL."""
+        assert isinstance(self.store, PostgresProjections)
+        return self.store
 
     @property
     def tail(self) -> Tail:
@@ -129,7 +141,6 @@ class World:
         """Return the log for projectors of a process that knows the events of this codec."""
         if isinstance(self.log, PlainLog):
             return PickyLog(self.log, self.codec, codec)
-        assert self.database is not None
         return PostgresEventLog(self.database, codec)
 
     def drop_table(self, table: str) -> None:

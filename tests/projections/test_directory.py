@@ -52,7 +52,6 @@ async def directory_of(world: World) -> AsyncIterator[Directory]:
     if world.kind == PLAIN:
         yield PlainDirectory(cast("EventLog[Event]", world.log))
         return
-    assert world.database is not None
     assert isinstance(world.tail, PostgresEventLog)
     yield PostgresDirectory(world.database, world.tail)
 

@@ -101,7 +101,6 @@ COPIES = 4
 async def keeping_all(dsn: str) -> AsyncIterator[tuple[World, Callable[[int], Awaitable[None]]]]:
     """A world whose log is applied to all projections, and a function that lets them apply it up to a position."""
     async with open_world(POSTGRES, dsn, event_codec()) as world, trio.open_nursery() as nursery:
-        assert world.database is not None
         progress = LogProgress()
         keeping = Keeping(ALL, PostgresEventLog(world.database, event_codec()), PostgresProjections(world.database))
 

@@ -131,13 +131,11 @@ async def test_a_reader_that_waits_for_the_switch_sees_the_new_rows(dsn: str) ->
     async with open_world(POSTGRES, dsn) as world:
         await world.say(1, "a", "b")
         await world.projector().catch_up()
-        assert isinstance(world.store, PostgresProjections)
-        side = await world.store.begin_side(SAMPLE)
+        side = await world.tables.begin_side(SAMPLE)
         answers = []
 
         async def read() -> None:
-            assert isinstance(world.store, PostgresProjections)
-            answers.append(await world.store.select((SAMPLE,), [(count, {})]))
+            answers.append(await world.tables.select((SAMPLE,), [(count, {})]))
 
         with psycopg.connect(dsn) as switching:
             switching.execute("lock table mnemosyne.sample_words in access exclusive mode")
@@ -196,15 +194,14 @@ async def test_a_projection_is_reported_with_its_lag_and_the_reason_for_its_stop
         await world.say(1, "good", "better", "after")
         await world.projector().catch_up()
         await world.say(1, "more", "and more")
-        assert isinstance(world.store, PostgresProjections)
-        await world.store.stop(SAMPLE, "its rows are refused", after=Mark(3, stream(1), 3))
-        report = await world.store.report(SAMPLE)
+        await world.tables.stop(SAMPLE, "its rows are refused", after=Mark(3, stream(1), 3))
+        report = await world.tables.report(SAMPLE)
         assert report.lag == 2
         assert report.state_of(SAMPLE) == "stopped"
         assert report.status is not None
         assert report.status.error == "its rows are refused"
-        assert (await world.store.report(OTHER)).lag == 5
-        assert (await world.store.report(OTHER)).status is None
+        assert (await world.tables.report(OTHER)).lag == 5
+        assert (await world.tables.report(OTHER)).status is None
 
 
 async def test_every_query_runs(dsn: str) -> None:
@@ -222,22 +219,21 @@ async def test_every_query_runs(dsn: str) -> None:
 
 async def test_projections_in_order_at_the_last_event_are_found_in_one_transaction(dsn: str) -> None:
     async with open_world(POSTGRES, dsn) as world:
-        assert isinstance(world.store, PostgresProjections)
-        assert await world.store.behind((SAMPLE, OTHER)) == [SAMPLE, OTHER]
+        assert await world.tables.behind((SAMPLE, OTHER)) == [SAMPLE, OTHER]
         await world.say(1, "a", POISON)
         for projection in (SAMPLE, OTHER):
             await world.projector(projection).catch_up()
         with asked_of_the_database() as asked:
-            assert await world.store.behind((SAMPLE, OTHER)) == [SAMPLE], "an event was set aside"
+            assert await world.tables.behind((SAMPLE, OTHER)) == [SAMPLE], "an event was set aside"
         assert (asked.transactions, len(asked.of("select name, side"))) == (1, 1)
         newer = attrs.evolve(OTHER, version=2)
-        assert await world.store.behind((newer,)) == [newer]
+        assert await world.tables.behind((newer,)) == [newer]
         query(dsn, "alter table mnemosyne.other_streams add column more text")
-        assert await world.store.behind((OTHER,)) == [OTHER]
+        assert await world.tables.behind((OTHER,)) == [OTHER]
         query(dsn, "alter table mnemosyne.other_streams drop column more")
-        assert await world.store.behind((OTHER,)) == []
+        assert await world.tables.behind((OTHER,)) == []
         await world.say(1, "b")
-        assert await world.store.behind((OTHER,)) == [OTHER]
+        assert await world.tables.behind((OTHER,)) == [OTHER]
 
 
 async def test_two_projectors_that_create_at_the_same_time_make_one_set_of_tables(dsn: str) -> None:

@@ -195,8 +195,7 @@ async def test_tables_of_an_older_version_are_readable_until_they_are_rebuilt(wo
     assert len(seen) > 3
     assert all(dump == old for dump in seen)
     assert await dump_of(world.store, newer) == old[: len(await dump_of(world.store, newer))]
-    status = existing(await world.store.status(newer))
-    assert status.version == 2
+    assert existing(await world.store.status(newer)).version == 2
     assert world.messages == ["The projection sample is rebuilt: it has version 1, and this program has 2."]
 
 

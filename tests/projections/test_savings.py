@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import TurnFinished
@@ -28,9 +27,8 @@ async def rows_of(dsn: str, *events: object, since: int = 0) -> tuple[list[dict[
         await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
         for projection in (SAVINGS, USAGE):
             await world.projector(projection).catch_up()
-        assert isinstance(world.store, PostgresProjections)
         both = (SAVED, {"since": since, "streams": None}), (SAVED_BY_TURN, {"stream": STREAM})
-        one, other = await world.store.select((SAVINGS, USAGE), both)
+        one, other = await world.tables.select((SAVINGS, USAGE), both)
         return one, other
 
 
@@ -78,11 +76,10 @@ async def test_savings_and_usage_price_a_turn_alike_by_its_terms_and_the_model_t
             await world.journal.append(Append(number, 0, tuple(Envelope(event, "c") for event in events)))
         for projection in (SAVINGS, USAGE):
             await world.projector(projection).catch_up()
-        assert isinstance(world.store, PostgresProjections)
         for number, (_, name) in cases.items():
             about, price = {"stream": number}, TERMS[name][1]
             asked = [(SAVED, {"since": 0, "streams": streams}) for streams in (None, [number])]
-            rows = await world.store.select(
+            rows = await world.tables.select(
                 (SAVINGS, USAGE), (*asked, (SAVED_BY_TURN, about), (USED, {}), (USED_BY_TURN, about))
             )
             own = [[row for row in group if row.get("stream", number) == number] for group in rows]

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from mnemosyne.adapters.postgres.projection_store import PostgresProjections
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.ports import Append, Envelope
@@ -21,10 +20,9 @@ async def used_of(dsn: str, *events: object) -> list[dict[str, Any]]:
     """Return the result of the query on which all costs are based."""
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         await append(world, *events)
-        assert isinstance(world.store, PostgresProjections)
         status = await world.projector(USAGE).catch_up()
         assert status.error is None
-        (rows,) = await world.store.select((USAGE,), [(USED, {})])
+        (rows,) = await world.tables.select((USAGE,), [(USED, {})])
         return rows
 
 
@@ -133,7 +131,6 @@ async def test_an_interrupted_last_round_of_a_managed_turn_is_billed_once(dsn: s
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         rounds = round_began(1), round_finished(1, {"input_tokens": 10, "output_tokens": 1}), round_began(2)
         await append(world, began(1, "claude-opus-5-5"), *rounds, interrupted(usage, status=200, at=9))
-        assert isinstance(world.store, PostgresProjections)
         await world.projector(USAGE).catch_up()
-        (rows,) = await world.store.select((USAGE,), [(USED_BY_TURN, {"stream": STREAM})])
+        (rows,) = await world.tables.select((USAGE,), [(USED_BY_TURN, {"stream": STREAM})])
     assert sorted((row["input"], row["output"]) for row in rows) == expected

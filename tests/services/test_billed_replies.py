@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.projection_store import PostgresProjections, PostgresSpending
+from mnemosyne.adapters.postgres.projection_store import PostgresSpending
 from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.cost.catalogue import WEB_SEARCH
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
@@ -119,11 +119,9 @@ async def bills(
     await world.journal.append(Append(stream, 0, tuple(Envelope(event, "c") for event in events)))
     for projection in (SAVINGS, USAGE, TIMELINE):
         await world.projector(projection).catch_up()
-    assert isinstance(world.store, PostgresProjections)
-    assert world.database is not None
     about = {"stream": stream, "since": day * DAY, "tenant": "t", "streams": [stream]}
     queries = (USED, USED_BY_TURN, BILLED, SAVED, SAVED_BY_TURN, SAVED_BESIDE)
-    found = await world.store.select((USAGE, SAVINGS, TIMELINE), [(each, about) for each in queries])
+    found = await world.tables.select((USAGE, SAVINGS, TIMELINE), [(each, about) for each in queries])
     used, by_turn, billed, saved, saved_by_turn, beside = found
     tally = RecordTally()
     tally.note(Append(stream, 0, tuple(Envelope(event, "c") for event in events)), 0, None)

@@ -25,6 +25,7 @@ from mnemosyne.services.cache_misses import (
 )
 from mnemosyne_lab.provider.cache import PromptCache
 from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics
+from tests.blocks import text
 from tests.services.talking import CLAUDE, Talk, assistant, body, talking, user
 
 SECOND = 1_000_000
@@ -35,10 +36,6 @@ Json = dict[str, Any]
 
 def tool(name: str) -> Json:
     return {"name": name, "description": WORDS, "input_schema": {"type": "object"}}
-
-
-def text(words: str) -> Json:
-    return {"type": "text", "text": words}
 
 
 @attrs.define

@@ -158,8 +158,7 @@ def test_wrong_weights_do_not_replace_an_installed_model(tmp_path: Path, small: 
     put_in_place(tmp_path, FILES)
     with pytest.raises(BadConfiguration, match="SHA-256"):
         install(tmp_path, small | {"model.safetensors": b"Weights" * 1000})
-    found = existing(find_installed(tmp_path))
-    assert found.graph == FILES["model.onnx"]
+    assert existing(find_installed(tmp_path)).graph == FILES["model.onnx"]
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ async def store(world: World, talk: Talk, after: int = 0, upto: int | None = Non
 
 async def explain_all(world: World, event_log: type[PostgresEventLog] = PostgresEventLog) -> int:
     """The number of sessions that were explained."""
-    assert world.database is not None
     cold, number = ColdRequests(world.database, storage_of(world.database, event_log=event_log)), 0
     while await cold.explain_next():
         number += 1
@@ -50,7 +49,6 @@ async def explain_all(world: World, event_log: type[PostgresEventLog] = Postgres
 
 async def groups(world: World, streams: Sequence[UUID]) -> list[dict[str, object]]:
     """What `usage --misses` says, as rows of ``GROUPS``."""
-    assert world.database is not None
     found = await read_all_misses(storage_of(world.database), streams)
     return [
         {
@@ -75,7 +73,6 @@ async def test_the_causes_in_sql_are_those_of_usage_misses_after_each_part_and_a
     async with talking() as talk:
         await record(talk, Client(), 10, misfortune)
         async with open_world(POSTGRES, dsn, CODEC) as world:
-            assert world.database is not None
             assert await explain_all(world) == 0  # without read models
             await store(world, talk)
             assert await explain_all(world) == 1
@@ -142,7 +139,6 @@ async def test_the_causes_of_a_forgotten_session_are_erased_and_do_not_return(ds
     async with talking() as talk:
         await record(talk, Client(), 4, misfortune)
         async with open_world(POSTGRES, dsn, CODEC) as world:
-            assert world.database is not None
             await store(world, talk)
             await explain_all(world)
             events = PostgresEventLog(world.database, CODEC)

@@ -107,7 +107,6 @@ async def test_another_process_leads_after_the_leader_ends(dsn: str, monkeypatch
     monkeypatch.setattr(leading, "LOOK_SECONDS", 0.01)
     async with open_world(POSTGRES, dsn) as world, following(dsn) as other:
         await until(lambda: other.leader.leads)
-        assert world.database is not None
         assert (await lag(world.database)).led
         async with following(dsn) as waiting:
             await until(lambda: len(waiting.make_append) == 1)
@@ -141,7 +140,6 @@ async def test_a_leader_leads_again_after_an_outage(dsn: str, monkeypatch: pytes
 
 async def test_the_lag_is_counted_in_events_and_seconds(empty_dsn: str) -> None:
     async with open_world(POSTGRES, empty_dsn, event_codec()) as world:
-        assert world.database is not None
         assert attrs.astuple(await lag(world.database)) == (False, 0, 0.0, 0.0, 0.0, 0)
         now = 1_000_000 * int(query(empty_dsn, "select floor(extract(epoch from now()))::bigint")[0][0])
         for number, ago in enumerate((100, 50)):
@@ -163,7 +161,6 @@ async def test_the_lag_is_counted_in_events_and_seconds(empty_dsn: str) -> None:
 
 async def test_the_lag_counts_the_damaged_sessions(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
-        assert world.database is not None
         for number in range(3):
             await add_event(world, number, 1)
             await add_event(world, number, 2)

@@ -124,18 +124,16 @@ async def test_many_clients_share_connections_and_no_setting_stays_behind(pooled
 async def test_one_process_leads_and_the_log_can_be_rewritten(pooled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leading, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(leading, "LOOK_SECONDS", 0.01)
-    async with open_world(POSTGRES, pooled) as world:
-        assert world.database is not None
-        async with following(pooled) as one, following(pooled) as other:
-            await until(lambda: one.leader.leads or other.leader.leads)
-            first, second = (one, other) if one.leader.leads else (other, one)
-            await world.say(1, "a")
-            await until(lambda: first.positions[-1:] == [1])
-            await rewrite_content(world.database, ours_alone=False, report=ignore_news)
-            assert second.times == 0
-            assert (await lag(world.database)).led
-            query(pooled, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted")
-            await until(lambda: len(one.positions + other.positions) > 1)
+    async with open_world(POSTGRES, pooled) as world, following(pooled) as one, following(pooled) as other:
+        await until(lambda: one.leader.leads or other.leader.leads)
+        first, second = (one, other) if one.leader.leads else (other, one)
+        await world.say(1, "a")
+        await until(lambda: first.positions[-1:] == [1])
+        await rewrite_content(world.database, ours_alone=False, report=ignore_news)
+        assert second.times == 0
+        assert (await lag(world.database)).led
+        query(pooled, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted")
+        await until(lambda: len(one.positions + other.positions) > 1)
 
 
 async def test_a_node_is_listed_by_its_name(pooled: str) -> None:

@@ -23,7 +23,6 @@ async def record(world: World, number: int, *events: object) -> None:
 
 async def test_the_costs_of_a_day_are_added_over_sessions(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
-        assert world.database is not None
         spending = PostgresSpending(world.database, PostgresEventLog(world.database, event_codec()))
         assert await spending.on_day(5) == DaySpending(5)
         await record(world, 1, turn(TODAY, 100), UNKNOWN_MODEL, summary(TODAY + DAY - 1, 7), turn(TODAY - 1, 9))
@@ -34,7 +33,6 @@ async def test_the_costs_of_a_day_are_added_over_sessions(dsn: str) -> None:
 
 async def test_costs_of_other_processes_count_at_once(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
-        assert world.database is not None
         own, theirs = (
             PostgresSpending(world.database, PostgresEventLog(world.database, event_codec())) for _ in range(2)
         )
@@ -46,7 +44,6 @@ async def test_costs_of_other_processes_count_at_once(dsn: str) -> None:
 
 async def test_the_last_accepted_answer_is_found_by_its_key(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
-        assert world.database is not None
         spending = PostgresSpending(world.database, PostgresEventLog(world.database, event_codec()))
         accepted = worked("o", at=TODAY, record='{"n": 1}')
         rejected = attrs.evolve(accepted, record="", rejected=("it is empty",))
@@ -61,7 +58,6 @@ async def test_the_last_accepted_answer_is_found_by_its_key(dsn: str) -> None:
 
 async def test_an_unprocessable_event_is_skipped(dsn: str) -> None:
     async with open_world(POSTGRES, dsn, event_codec()) as world:
-        assert world.database is not None
         await record(world, 1, turn(TODAY, 100), summary(TODAY, 2**63))
         spent = await PostgresSpending(world.database, PostgresEventLog(world.database, event_codec())).on_day(5)
         assert (spent.turns, spent.helpers) == (400_000, 0)

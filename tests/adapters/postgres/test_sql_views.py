@@ -56,7 +56,6 @@ async def filled(dsn: str, *names: str) -> AsyncIterator[World]:
 
 async def ask(world: World, sql: str) -> QueryAnswer:
     """The owner's result, over the sessions of all tenants."""
-    assert world.database is not None
 
     def execute(connection: Connection) -> QueryAnswer:
         connection.execute(f"set local search_path = {VIEWS}; set local timezone = 'UTC'".encode())
@@ -68,13 +67,11 @@ async def ask(world: World, sql: str) -> QueryAnswer:
 
 async def run(world: World, sql: str) -> None:
     """Change something as the owner of the tables."""
-    assert world.database is not None
     await world.database.run(lambda connection: connection.execute(sql.encode()))
 
 
 async def ask_as_tenant(world: World, sql: str, tenant: str = "t", *, ours_alone: bool = False) -> QueryAnswer:
     """The result of `mnemosyne sql`."""
-    assert world.database is not None
     return await ask_views(world.database, sql, tenant=tenant, seconds=30, ours_alone=ours_alone)
 
 
@@ -352,7 +349,6 @@ async def test_a_statement_that_does_not_only_read_is_refused(dsn: str) -> None:
         for sql, why in REFUSED.items():
             with pytest.raises(BadOption, match=re.escape(why)):
                 await ask_as_tenant(world, sql.replace("{owner}", owner))
-        assert world.database is not None
         with pytest.raises(BadOption, match="took too long"):
             await ask_views(world.database, "select pg_sleep(60)", tenant="t", seconds=0.01)
         assert query(dsn, "select count(*) from mnemosyne.stored_events") == before
@@ -428,7 +424,6 @@ def as_role(dsn: str, role: str, *statements: str) -> list[tuple[Any, ...]]:
 
 async def test_a_reader_sees_only_its_tenant(dsn: str, role: str) -> None:
     async with filled(dsn, "observed", "one-of-everything") as world:
-        assert world.database is not None
         assert await admit_reader(world.database, role, "t") is True
         assert as_role(dsn, role, "select distinct tenant from mnemosyne_views.sessions") == [("t",)]
         own = as_role(dsn, role, "select count(*) from mnemosyne_views.turns")
@@ -468,7 +463,6 @@ ATTACKS: dict[str, list[tuple[Any, ...]]] = {
 
 async def test_a_reader_cannot_reach_another_tenant(dsn: str, role: str) -> None:
     async with filled(dsn, "observed", "one-of-everything") as world:
-        assert world.database is not None
         await admit_reader(world.database, role, "t")
         asked = ["set default_transaction_read_only = off", LEAK]
         for statement, rows_shown in ATTACKS.items():
@@ -495,7 +489,6 @@ async def test_a_role_that_is_not_admitted_sees_no_rows(dsn: str, role: str) -> 
 
 async def test_the_owner_of_the_tables_cannot_become_a_reader(dsn: str) -> None:
     async with filled(dsn, "observed") as world:
-        assert world.database is not None
         ((owner,),) = query(dsn, "select current_user")
         with pytest.raises(BadConfiguration, match="owner of Mnemosyne's tables"):
             await admit_reader(world.database, owner, "t")

@@ -23,7 +23,8 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt_cache import MARKED, Cache, CacheRules, rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.wire import transcript
-from tests.domain.cost.test_prompt_layout import MARKER, assistant, text, user
+from tests.blocks import text
+from tests.domain.cost.test_prompt_layout import MARKER, assistant, user
 from tests.domain.recorded import dumps
 from tests.existing import existing
 

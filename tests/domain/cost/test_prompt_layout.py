@@ -9,16 +9,13 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.prompt import Tier
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.wire import transcript
+from tests.blocks import text
 from tests.domain.recorded import dumps
 from tests.existing import existing
 
 MARKER = {"type": "ephemeral"}
 TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
 Json = dict[str, Any]
-
-
-def text(words: str, **more: Any) -> Json:
-    return {"type": "text", "text": words, **more}
 
 
 def user(*blocks: Json) -> Json:

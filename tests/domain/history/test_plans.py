@@ -57,8 +57,7 @@ def test_a_plan_has_the_decisions_since_the_previous_plan_ended() -> None:
         ((), ["Which? one", "Which? two"]),
         ((("TodoWrite", todos(a=DONE)), asked("three"), second, asked("four")), ["Which? three", "Which? four"]),
     ):
-        found = existing(plan_after(calls(*decided, *more)))
-        assert [*found.decisions] == expected
+        assert [*existing(plan_after(calls(*decided, *more))).decisions] == expected
 
 
 def test_tasks_change_one_at_a_time() -> None:
@@ -115,5 +114,4 @@ def test_a_list_and_tasks_replace_each_other() -> None:
 def test_a_call_that_failed_changes_nothing() -> None:
     first, second = calls(("TodoWrite", todos(a=OPEN)), ("TodoWrite", todos(a=DONE)))
     failed = AnsweredCall(turn=3, id="x", tool="TodoWrite", given=second.given, said="no", failed=True)
-    found = existing(plan_after([first, failed]))
-    assert [each.state for each in found.items] == [ItemState.OPEN]
+    assert [each.state for each in existing(plan_after([first, failed])).items] == [ItemState.OPEN]

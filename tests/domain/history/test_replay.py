@@ -92,12 +92,6 @@ def test_new_and_missing_decisions_are_reported_with_their_reasons() -> None:
     ]
 
 
-def test_two_events_of_one_kind_are_each_compared_once() -> None:
-    later = attrs.evolve(FAULTED, turn=8)
-    (found,) = replay.differences(decided(FAULTED, FAULTED), (FAULTED, later))
-    assert (found.version, found.field, found.recorded, found.today) == (5, "turn", "7", "8")
-
-
 def test_a_decision_without_a_turn_has_none() -> None:
     assert decided(BEGAN, MODE).turn is None
     assert decided(MODE, BEGAN).turn == "main 7"

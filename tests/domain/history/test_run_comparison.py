@@ -7,21 +7,14 @@ import pytest
 
 from mnemosyne.domain.history.run_comparison import Run, compare_runs
 from mnemosyne.domain.wire.messages import MESSAGES
+from tests.blocks import result, text
 from tests.existing import existing
 
 Block = dict[str, Any]
 
 
-def text(words: str) -> Block:
-    return {"type": "text", "text": words}
-
-
 def call(name: str, path: str) -> Block:
     return {"type": "tool_use", "id": name, "name": "Read", "input": {"file_path": path}}
-
-
-def result(name: str, content: str) -> Block:
-    return {"type": "tool_result", "tool_use_id": name, "content": content}
 
 
 def run(*contents: Sequence[Block], **settings: Any) -> Run:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import BlockPlace
-from mnemosyne.domain.objects.index import KEYS, READS, RECENT, WHOLE, ObjectPaths, Showing, lines_of
+from mnemosyne.domain.objects.index import KEYS, READS, RECENT, ObjectPaths, Showing
 from mnemosyne.domain.objects.kinds import ObjectKind
 from tests.existing import existing
 
@@ -47,8 +47,7 @@ def test_edit_is_the_latest_change_and_makes_earlier_reads_stale() -> None:
 def test_source_is_found_only_after_its_place() -> None:
     index = after(Thing(kind=ObjectKind.TOOL_RESULT, source_key="ls", places=(BlockPlace(4, 0),)))
     assert index.find_before("ls", BlockPlace(4, 0)) is None
-    found = existing(index.find_before("ls", BlockPlace(5, 0)))
-    assert found.target == "o0"
+    assert existing(index.find_before("ls", BlockPlace(5, 0))).target == "o0"
 
 
 def test_index_size_is_bounded() -> None:
@@ -66,11 +65,6 @@ def test_failed_run_is_marked_failed_and_a_parent_removes_its_parts_from_recent(
     assert [(each.target, each.failed) for each in index.recent] == [("o0", True), ("o1", False)]
     parent = Thing(kind=ObjectKind.DEBUGGING_SESSION, places=())
     assert [each.target for each in index.after("p", parent, ["o0"]).recent] == ["o1"]
-
-
-def test_lines_are_read_from_tags() -> None:
-    assert lines_of(("read", "whole")) == (WHOLE,)
-    assert lines_of(("read", "lines:3-9", "lines:20-21")) == ((3, 9), (20, 21))
 
 
 NUMBERS = st.tuples(st.integers(0, 3), st.integers(0, 3))

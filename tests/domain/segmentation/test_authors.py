@@ -7,12 +7,9 @@ import pytest
 
 from mnemosyne.domain.segmentation.authors import Author, ends_with_prompt, find_authors
 from mnemosyne.domain.wire import transcript
+from tests.blocks import text
 
 USER, ASSISTANT, CLIENT, OTHER = Author
-
-
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
 
 
 CALLED = text('Called the Read tool with the following input: {"filePath":"/n.md"}')

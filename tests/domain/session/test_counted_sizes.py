@@ -23,11 +23,6 @@ def test_an_uncounted_turn_has_the_scale_of_the_turn_before() -> None:
     assert [tokens_of(700, "main", number, scales) for number in (1, 2, 3)] == [630, 630, 630]
 
 
-def test_without_counts_the_estimate_is_shown() -> None:
-    assert tokens_of(700, "main", 2, find_scales([turn(1, 10_000, None), turn(2, 13_000, None)])) == 700
-    assert tokens_of(700, "main", 2, {}) == 700
-
-
 def test_a_prompt_that_was_rewritten_or_hardly_grew_yields_no_scale() -> None:
     rewritten, little = turn(2, 6_500, 6_000), turn(3, 6_000 + LEAST_GROWTH - 1, 6_000 + LEAST_GROWTH - 100)
     much_more = turn(4, 8_000, 14_000)

@@ -117,14 +117,6 @@ def test_in_observe_the_shadow_has_the_size_that_the_provider_counted() -> None:
     assert not event.assumed
 
 
-def test_a_prompt_count_of_zero_is_ignored() -> None:
-    (event,), held = account_all([turn(1, layout(body(history(1))), usage=Tokens(output=4))])
-    assert event.assumed
-    assert event.counted == 0
-    assert event.actual.prompt == event.estimated
-    assert held.recent == ()
-
-
 @pytest.mark.parametrize("prompt", [7, 10**9])
 def test_a_count_far_from_the_estimate_is_billed_on_both_sides_but_sets_no_scale(prompt: int) -> None:
     first, second = turn(1, layout(body(history(1))), usage=Tokens(input=prompt, output=4)), layout(body(history(2)))

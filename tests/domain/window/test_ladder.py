@@ -49,10 +49,6 @@ def test_a_fuller_window_takes_old_objects_two_rungs_and_a_critical_one_all() ->
     assert after(candidate(last_use=30), Zone.CAUTION, since=20) is L1
 
 
-def test_a_released_object_goes_to_its_target_at_once() -> None:
-    assert after(candidate(last_use=0)) is L4
-
-
 def test_the_cheapest_forms_come_first_when_not_all_have_room() -> None:
     objects = [candidate(1, tokens=BARE), candidate(2, tokens=(3_000, 500, None, 40, 20))]
     fidelities = descend(objects, {each.key: L4 for each in objects}, Fraction(2_500), Fraction(2_500), Zone.NORMAL, 0)

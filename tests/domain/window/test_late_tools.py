@@ -100,8 +100,7 @@ def test_tools_are_added_at_once_without_a_cache_or_for_another_model() -> None:
     assert same.last is not None
     other = attrs.evolve(same, last=attrs.evolve(same.last, model="claude-sonnet-4-5"))
     for each in (unmarked, other):
-        found = existing(late_tools.find(each, SETTINGS, Sizes()))
-        assert found.are_free
+        assert existing(late_tools.find(each, SETTINGS, Sizes())).are_free
 
 
 def test_tools_are_not_added_if_managing_is_off_or_unwanted_or_thinking_must_stay() -> None:
@@ -124,8 +123,7 @@ def test_fork_waits_for_tools_like_its_parent() -> None:
     opening(story, body(100, 200), 2 * MINUTE)
     fork = opening(story, body(100, 20_000), 10 * MINUTE)
     assert fork.opened is not None
-    found = existing(late_tools.find(fork, SETTINGS, Sizes()))
-    assert found.are_free
+    assert existing(late_tools.find(fork, SETTINGS, Sizes())).are_free
 
 
 def test_history_continues_with_the_requests_of_the_client() -> None:

@@ -53,10 +53,3 @@ def test_missing_rendition_has_no_size() -> None:
     full, detailed, compact, stub, _ = tokens_of(measured())
     assert (detailed, compact) == (None, None)
     assert stub < full
-
-
-def test_thinking_is_counted_apart() -> None:
-    assert measured().thinking.text > 0
-    without = size_of(made_of(created("o")), alone(PLACES[1:], HISTORY.__getitem__), lambda _: None)
-    assert without.thinking == Features()
-    assert without.at[0] == measured().at[0]

@@ -152,8 +152,7 @@ def test_each_zone_takes_its_objects_down_one_rung(percent: int, steps: dict[Fid
 def test_a_zone_degrades_the_longest_unused_until_it_is_left_and_nothing_recent() -> None:
     now = filled(Fraction(51, 100))
     objects = [candidate(number, last_use=number + 1, tokens=(900, 100, 50, 40, 20)) for number in range(4)]
-    planned = existing(zones(now, lambda: objects))
-    assert list(planned.fidelities) == ["id0", "id1"]
+    assert list(existing(zones(now, lambda: objects)).fidelities) == ["id0", "id1"]
     assert zones(now, lambda: [candidate(last_use=now.turn - 2)]) is None
 
 

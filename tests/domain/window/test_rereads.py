@@ -142,12 +142,6 @@ def test_reference_to_unread_content_is_sent_unchanged(before: list[Step]) -> No
     assert answered(ask([*before, reading(STUB)]), session()) == (STUB, ())
 
 
-def test_visible_content_is_not_repeated() -> None:
-    asked = ask([reading(CONTENT), reading(STUB)])
-    assert answered(asked, session(created("abc2345"))) == (STUB, ())
-    assert answered(asked, session()) == (STUB, ()), "it waits for its object, and so it is there"
-
-
 def test_newest_version_is_restored() -> None:
     newer = CONTENT.replace("line", "newer line")
     state = session(

@@ -188,8 +188,7 @@ def test_fallback_request_drops_thinking_signed_for_another_history() -> None:
     def asked(*messages: dict[str, Any], **members: Any) -> Transcript:
         return read(body(*messages, **members)).transcript
 
-    bare = existing(without_thinking(asked(PROMPT, SAID, ANSWERED)))
-    assert b"thinking" not in bare
+    assert b"thinking" not in existing(without_thinking(asked(PROMPT, SAID, ANSWERED)))
     assert without_thinking(asked(PROMPT)) is None
     tool = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]}
     manual = {"type": "enabled", "budget_tokens": 1_024}

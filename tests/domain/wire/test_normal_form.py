@@ -9,22 +9,15 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.wire import normal_form
 from mnemosyne.domain.wire.normal_form import Echo, compare_blocks, message_digest
+from tests.blocks import result, text
 
 
 def digest(message: Any) -> bytes:
     return message_digest(json.dumps(message).encode())[1]
 
 
-def text(words: str, **more: Any) -> dict[str, Any]:
-    return {"type": "text", "text": words, **more}
-
-
 def call(**arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": "t", "name": "n", "input": arguments}
-
-
-def result(content: Any) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": "t", "content": content}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +27,7 @@ def result(content: Any) -> dict[str, Any]:
         ([text("hi")], [text(" hi\n", cache_control={"type": "ephemeral"})]),
         ([text("hi"), text(" ")], [text("hi")]),
         ([call(a=1, b=2.0)], [call(b=2, a=1.0)]),
-        ([result("x")], [result([text("x", cache_control={})])]),
+        ([result("t", "x")], [result("t", [text("x", cache_control={})])]),
         (
             [{"type": "document", "source": {"content": [text("x")]}}],
             [{"source": {"content": [text("x", cache_control=1)]}, "type": "document"}],
@@ -53,7 +46,7 @@ def test_differences_that_do_not_count(one: Any, other: Any) -> None:
         ([call(a=2**60)], [call(a=2**60 + 1)]),
         ([call(cache_control=1)], [call()]),
         ([call(text=" x")], [call(text="x")]),
-        ([result(" x")], [result("x")]),
+        ([result("t", " x")], [result("t", "x")]),
         ([text("a"), text("b")], [text("ab")]),
         ("a  b", "a b"),
         ("\ud800", "\udc00"),

@@ -129,10 +129,10 @@ class Epochs:
     async def _decide(self, asked: PendingRequest, session: Session, situation: Situation) -> Decision | NoRewrite:
         """Decide whether this request begins an epoch; a policy that is not built in is asked first."""
         planned: Plan | NoRewrite | None = None
-        if asked.policy not in policies.BUILT_IN and epochs.may_begin(asked):
+        if asked.settings.policy not in policies.BUILT_IN and epochs.may_begin(asked):
             objects = candidates_of(asked, session, self.sizes)
             try:
-                planned = await self._outside.ask_policy(asked.policy, situation, objects)
+                planned = await self._outside.ask_policy(asked.settings.policy, situation, objects)
             except PolicyFailed as failure:
                 self._outside.note_policy(failure)
                 planned = policies.plan_without(situation, objects, "the policy gave no usable plan")

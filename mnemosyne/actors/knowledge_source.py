@@ -167,7 +167,12 @@ class KnowledgeSource:
         self, tenant: str, client: MemoryClient, folder: str | None, wanted: LearnedFact, prompt: SubmittedPrompt
     ) -> None:
         """Write the entry that a prompt of the owner asks for."""
-        self._queue(partial(self._obey, tenant, client, folder, wanted, prompt))
+
+        async def write() -> None:
+            if prompt.vouched or await self._is_owner(tenant, client):
+                await self._learn(tenant, folder, (wanted,), prompt, commanded=True)
+
+        self._queue(write)
 
     def summarize(
         self,
@@ -180,8 +185,22 @@ class KnowledgeSource:
         """Keep the summary of a session for the project's next one, if all of the session's clients are the owner's. A
         session without a folder belongs to no project.
         """
+        text = "; ".join(lines)
+        draft = EntryDraft(
+            kind=EntryKind.SESSION_SUMMARY,
+            content=text[:LONGEST_CONTENT],
+            summary=text[:LONGEST_SUMMARY],
+            source=EntrySource.AGENT,
+            provenance=source,
+        )
+
+        async def write() -> None:
+            if clients and all([await self._is_owner(tenant, each) for each in clients]):
+                command = RememberEntry(at=self._now(), write=self._new_id(), draft=draft)
+                await self._store.write(await self._find_place(tenant, folder), command, command.write)
+
         if folder is not None:
-            self._queue(partial(self._summarize, tenant, frozenset(clients), folder, source, lines))
+            self._queue(write)
 
     async def list_lines(self, tenant: str, folder: str | None, at: int) -> list[tuple[str, str]]:
         """The ids and lines of the project's entries, the newest first, so that a claim can correct one. Raises
@@ -211,12 +230,6 @@ class KnowledgeSource:
         except trio.WouldBlock:
             log.warning("a memory entry is not saved: the queue is full")
 
-    async def _obey(
-        self, tenant: str, client: MemoryClient, folder: str | None, wanted: LearnedFact, prompt: SubmittedPrompt
-    ) -> None:
-        if prompt.vouched or await self._is_owner(tenant, client):
-            await self._learn(tenant, folder, (wanted,), prompt, commanded=True)
-
     async def _learn(
         self, tenant: str, folder: str | None, facts: Sequence[LearnedFact], prompt: SubmittedPrompt, *, commanded: bool
     ) -> None:
@@ -235,27 +248,6 @@ class KnowledgeSource:
             if session is not None and await self._was_typed(session, prompt.text):
                 return True
         return False
-
-    async def _summarize(
-        self,
-        tenant: str,
-        clients: Collection[MemoryClient],
-        folder: str | None,
-        source: Provenance,
-        lines: Sequence[str],
-    ) -> None:
-        if not clients or not all([await self._is_owner(tenant, each) for each in clients]):
-            return
-        write, text = self._new_id(), "; ".join(lines)
-        draft = EntryDraft(
-            kind=EntryKind.SESSION_SUMMARY,
-            content=text[:LONGEST_CONTENT],
-            summary=text[:LONGEST_SUMMARY],
-            source=EntrySource.AGENT,
-            provenance=source,
-        )
-        command = RememberEntry(at=self._now(), write=write, draft=draft)
-        await self._store.write(await self._find_place(tenant, folder), command, write)
 
     async def _find_place(self, tenant: str, folder: str | None) -> Place:
         """The place of a session's entries: its project, or without a folder the user's own."""

@@ -33,11 +33,11 @@ class ManagedTurn:
 
     read: Transcript = attrs.field(repr=False)
     history: UpstreamHistory = attrs.field(repr=False)
-    mode: Mode
-    hour: bool
-    tool_budget: int | None
+    mode: Mode = Mode.MANAGE
+    hour: bool = False
+    tool_budget: int | None = None
     by_prefix: bool
-    prior: Prior | None
+    prior: Prior | None = None
     compared_with: str | None = None
     round: int = 1
     refused: int = 0

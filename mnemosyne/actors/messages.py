@@ -125,12 +125,11 @@ class Fallback:
 
 @attrs.frozen(kw_only=True)
 class Proposal:
-    """The ``body`` that the actor proposed at this ``version`` of its session, in a branch with this ``mode``. With
-    ``turn`` and ``attempt`` the caller can continue without the actor.
+    """The ``body`` that the actor proposed at this ``version`` of its session. With ``turn`` and ``attempt`` the caller
+    can continue without the actor.
     """
 
     version: int
-    mode: Mode
     body: bytes = attrs.field(repr=False)
     turn: ManagedTurn = attrs.field(repr=False)
     attempt: int
@@ -188,83 +187,81 @@ class RoundEnd:
 
 
 @attrs.frozen(kw_only=True)
-class FindPassages:
-    """Find the passages for a helper model's answers to a round's questions. Changes nothing. Answered by Passages."""
+class OfTurn:
+    """A message about the turn with this address, sent at the time ``at``."""
 
     at: int
     address: Address
+    correlation_id: str
+
+
+@attrs.frozen(kw_only=True)
+class FindPassages(OfTurn):
+    """Find the passages for a helper model's answers to a round's questions. Changes nothing. Answered by the
+    questions, by call; none for calls without passages.
+    """
+
     round: RoundEnd
 
 
 @attrs.frozen(kw_only=True)
-class AnswerCalls:
+class AnswerCalls(OfTurn):
     """Answer the calls of a finished round in which the model called only memory tools. Answered by UpstreamPlan, with
     the next round. A caller that stops waiting sets ``left`` and reports the substitutes that were ``sent`` later: the
     ``tool_result`` block of each call by its id. ``helped`` are the helper model's answers by call.
     """
 
-    at: int
-    address: Address
     round: RoundEnd
-    correlation_id: str
     sent: Mapping[str, bytes] | None = attrs.field(default=None, repr=False)
     left: trio.Event = attrs.field(factory=trio.Event, repr=False, eq=False)
     helped: Mapping[str, HelperAnswer] = attrs.field(factory=dict, repr=False)
 
 
 @attrs.frozen(kw_only=True)
-class Refused:
+class Refused(OfTurn):
     """The provider refused a first round for something that the proxy added; ``reply`` is the refusal. Answered by
     UpstreamPlan, with a replacement.
     """
 
-    at: int
-    address: Address
     refusal: Refusal
     reply: Reply = attrs.field(repr=False)
     request: bytes = attrs.field(repr=False)
-    correlation_id: str
 
 
 @attrs.frozen(kw_only=True)
-class NextRound:
+class NextRound(OfTurn):
     """The next round, as the last answer proposed it, is being sent."""
 
-    at: int
-    address: Address
     body: bytes = attrs.field(repr=False)
     request: bytes = attrs.field(repr=False)
-    correlation_id: str
 
 
 @attrs.frozen(kw_only=True)
-class Finish:
-    """The reply to a turn is complete. ``last`` is its last round, whose reply may differ from the client's; ``limits``
-    are the subscription windows in its headers, ``first_byte`` the time in µs to its first byte.
+class _TurnOver(OfTurn):
+    """The end of a turn. ``limits`` are the subscription windows in the headers of its reply, ``first_byte`` the time
+    in µs to the reply's first byte.
     """
 
-    at: int
-    address: Address
-    status: int
-    reply: Reply = attrs.field(repr=False)
-    correlation_id: str
-    last: RoundEnd | None = None
     limits: Mapping[str, str] = attrs.field(factory=dict)
     first_byte: int | None = None
 
 
 @attrs.frozen(kw_only=True)
-class Interrupt:
+class Finish(_TurnOver):
+    """The reply to a turn is complete. ``last`` is its last round, whose reply may differ from the client's."""
+
+    status: int
+    reply: Reply = attrs.field(repr=False)
+    last: RoundEnd | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Interrupt(_TurnOver):
     """The reply to a turn is incomplete or missing."""
 
-    at: int
-    address: Address
     status: int | None
     reply: Reply | None = attrs.field(repr=False)
     reason: str
-    correlation_id: str
-    limits: Mapping[str, str] = attrs.field(factory=dict)
-    first_byte: int | None = None
 
 
 @attrs.frozen
@@ -313,11 +310,10 @@ Message = (
 
 @attrs.frozen
 class UpstreamPlan:
-    """What may be sent upstream in a branch with this mode. Without a ``proposal``, the client's own bytes are sent, or
-    no other round follows. ``ticket`` is the promise that the events behind it become durable.
+    """What may be sent upstream. Without a ``proposal``, the client's own bytes are sent, or no other round follows.
+    ``ticket`` is the promise that the events behind it become durable.
     """
 
-    mode: Mode
     proposal: Proposal | None = None
     ticket: Ticket | None = None
 
@@ -353,12 +349,5 @@ class Begun:
     account: str | None = None
 
 
-@attrs.frozen
-class Passages:
-    """The questions for a helper model, by call; none for calls without passages."""
-
-    questions: Mapping[str, HelperQuestion]
-
-
-Answer = UpstreamPlan | Recognized | Begun | Passages | Ticket | None
+Answer = UpstreamPlan | Recognized | Begun | Mapping[str, HelperQuestion] | Ticket | None
 """The requested result of a question; the promise of durability for a command, None if there was nothing to record."""

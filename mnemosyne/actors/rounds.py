@@ -17,8 +17,9 @@ from mnemosyne.actors.managed_turn import MOST_ROUNDS, ManagedTurn, find_compare
 from mnemosyne.actors.messages import AnswerCalls, ArrivedRequest, Contents, FindPassages, Refused, RoundEnd
 from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.show_again import ShowAgain
+from mnemosyne.actors.texts import ObjectTexts
 from mnemosyne.actors.threads import HUGE, is_much, read_in_thread, run_in_thread
-from mnemosyne.actors.tools import NOT_HELPED, Answers, FromMemory
+from mnemosyne.actors.tools import NOT_HELPED, Answers, CallTerms, RoundOfCalls
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tariffs import Caching
@@ -42,7 +43,7 @@ from mnemosyne.domain.session.decide import (
     decide,
     is_another,
 )
-from mnemosyne.domain.session.decision_inputs import RecordInputs, RecordQuestion, ServerSettings
+from mnemosyne.domain.session.decision_inputs import RecordQuestion, ServerSettings
 from mnemosyne.domain.session.events import BranchKind, Event
 from mnemosyne.domain.session.input_events import Awaited, HelperAnswer, InputsSoFar
 from mnemosyne.domain.session.round_events import Answered, Mode, WindowStated
@@ -74,7 +75,6 @@ class Planned:
     managed ``turn``; None if the client's own bytes are sent. ``noted`` are the decision inputs.
     """
 
-    mode: Mode
     events: tuple[Event, ...]
     more: tuple[Event, ...] = ()
     turn: ManagedTurn | None = None
@@ -108,8 +108,8 @@ class ManagedRounds:
         self._loaded = loaded
         self._outside = outside
         self._settings = settings
-        self._tools = FromMemory(loaded.bodies, outside)
-        self._show_again = ShowAgain(loaded.bodies, outside)
+        self._texts = ObjectTexts(loaded.bodies, outside)
+        self._show_again = ShowAgain(self._texts, outside)
         self._epochs = Epochs(loaded.bodies, outside)
         self._turns: dict[Address, ManagedTurn] = {}
 
@@ -128,7 +128,7 @@ class ManagedRounds:
         MnemosyneError if no request would fit the model.
         """
         self._outside.begin()
-        mode, command = rounds.choose_mode(opening, opening.settings)
+        mode, command = rounds.choose_mode(opening)
         switched = decide(command, opening.session) if command is not None else ()
         if mode is Mode.OBSERVE:
             return await self._begin_to_manage(opening, switched, client)
@@ -153,14 +153,14 @@ class ManagedRounds:
         if waits.branch.behind and opening.begins_branch:
             history, recorded = await self._insert_knowledge(opening, _begin(opening), client)
             if recorded:
-                command = rounds.set_mode(opening, opening.settings, Mode.MANAGE, rounds.ASKED_FOR, late=False)
+                command = rounds.set_mode(opening, Mode.MANAGE, rounds.ASKED_FOR, late=False)
                 more = (*decide(command, opening.session), *recorded)
                 return await self._plan_turn(opening, Mode.MANAGE, history, more, None, hour=False, tool_budget=None)
-        return await self._join(waits) or Planned(mode=Mode.OBSERVE, events=opening.events, more=switched)
+        return await self._join(waits) or Planned(events=opening.events, more=switched)
 
     async def _join(self, opening: Opening) -> Planned | None:
         """The plan that adds the memory tools to a conversation that was waiting for them."""
-        late = late_tools.find(opening, opening.settings, self._epochs.sizes)
+        late = late_tools.find(opening, self._epochs.sizes)
         if late is None:
             return None
         rewritten, note = await self._epochs.begin_epoch(late.asked, late.session)
@@ -231,9 +231,7 @@ class ManagedRounds:
         )
         body = await run_in_thread(lambda: turn.body(opening.began.attempt), in_thread=len(opening.read.raw) >= HUGE)
         noted = self._outside.noted
-        return Planned(
-            mode=mode, events=opening.events, more=happened, turn=turn, body=body, noted=noted, contents=contents
-        )
+        return Planned(events=opening.events, more=happened, turn=turn, body=body, noted=noted, contents=contents)
 
     def _answer_rereads(
         self, opening: Opening, history: UpstreamHistory, happened: tuple[Event, ...]
@@ -302,23 +300,23 @@ class ManagedRounds:
         client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
         history = upstream_history.go_on(prior.history, kept, client, memory_tools.NAMES)
         named = find_compared(read, prior) if request.asks_verdict(read) else None
-        return self._continue(branch, branch.wire.hour, read, history, prior, named)
+        return self._continue(branch, read, history, prior, named)
 
     async def plan_continuation(self, opening: Opening) -> Planned | None:
         """A turn that continues the last upstream request without a plan; None if the request does not continue it."""
-        mode, command = rounds.choose_mode(opening, opening.settings)
+        mode, command = rounds.choose_mode(opening)
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
         if mode is not Mode.MANAGE or command is not None or prior is None or opening.branch.wire is None:
             return None
         history, restored = self._answer_rereads(opening, rounds.go_on(opening, prior.history, mode), ())
         named = find_compared(opening.read, prior) if opening.asks_verdict else None
-        turn = self._continue(opening.branch, opening.branch.wire.hour, opening.read, history, prior, named)
+        turn = self._continue(opening.branch, opening.read, history, prior, named)
         asked = self._make_request(opening, prior.history)
         note = (
             self._epochs.judge_unplanned(asked, opening.session) if opening.is_last and not opening.went_back else None
         )
         more = (*restored, *(decide(note, opening.session) if note is not None else ()))
-        return Planned(mode=mode, events=opening.events, more=more, turn=turn, body=turn.body(opening.began.attempt))
+        return Planned(events=opening.events, more=more, turn=turn, body=turn.body(opening.began.attempt))
 
     async def _history(
         self, opening: Opening, prior: Prior | None, mode: Mode, *, switched: bool
@@ -373,32 +371,20 @@ class ManagedRounds:
             read=opening.read,
             before=prior,
             history=history,
-            window=opening.settings.window,
-            tariff=rounds.tariff_of(opening, opening.settings),
-            policy=opening.settings.policy,
-            mode=opening.settings.fidelity,
-            cited=opening.settings.cited,
-            by_kind=opening.settings.by_kind,
-            restores=opening.settings.restores,
+            settings=opening.settings,
+            tariff=rounds.tariff_of(opening),
             kept=opening.began.kept,
             behind=upstream_history.offers(prior),
         )
 
     def _continue(
-        self,
-        branch: Branch,
-        hour: bool,
-        read: Transcript,
-        history: UpstreamHistory,
-        prior: Prior,
-        compared_with: str | None,
+        self, branch: Branch, read: Transcript, history: UpstreamHistory, prior: Prior, compared_with: str | None
     ) -> ManagedTurn:
         """A turn that continues a managed branch with its own settings."""
         return ManagedTurn(
             read=read,
             history=history,
-            mode=Mode.MANAGE,
-            hour=hour,
+            hour=branch.wire is not None and branch.wire.hour,
             tool_budget=branch.tool_budget,
             by_prefix=self._goes_by_prefix(branch, read),
             prior=prior,
@@ -425,7 +411,9 @@ class ManagedRounds:
         turn = await self.turn_of(address, end.request)
         if turn is None or turn.round > MOST_ANSWERED:
             return {}
-        return await self._tools.find_passages(self._state, address, end.calls, message.at, self._sum_spent(address))
+        return await self._round_of(address, CallTerms(at=message.at, spent=self._sum_spent(address))).find_passages(
+            end.calls
+        )
 
     async def answer(self, message: AnswerCalls) -> RoundOver:
         """The end of a round with the answers to its hidden calls. Nothing if the caller has already continued without
@@ -519,12 +507,8 @@ class ManagedRounds:
             read=turn.read,
             before=turn.history,
             history=turn.history,
-            window=settings.window,
+            settings=settings,
             tariff=rounds.find_tariff(branch.client_headers, turn.read, settings),
-            policy=settings.policy,
-            mode=settings.fidelity,
-            cited=settings.cited,
-            by_kind=settings.by_kind,
             behind=upstream_history.offers(turn.history),
         )
         fitted = await self._epochs.fit(asked, session, stated.tokens or stated.window + 1)
@@ -564,7 +548,7 @@ class ManagedRounds:
         is_open = branch.rounds.open_of(address.turn, address.attempt) is not None
         own = read.dialect.comparison is not None and read.dialect.comparison.find_named(read.member) is not None
         named = None if own else find_named(prior)
-        turn = self._continue(branch, branch.wire.hour, read, prior.history, prior, named)
+        turn = self._continue(branch, read, prior.history, prior, named)
         refused = branch.rounds.count_refused(address.attempt)
         turn = attrs.evolve(turn, mode=branch.mode, round=began, refused=refused if is_open else max(0, refused - 1))
         turn = attrs.evolve(turn, moves=await self._find_moves(branch, address.attempt, turn))
@@ -603,10 +587,7 @@ class ManagedRounds:
             read=opening.read,
             history=history,
             mode=Mode.BYPASS,
-            hour=False,
-            tool_budget=None,
             by_prefix=self._goes_by_prefix(opening.branch, opening.read),
-            prior=None,
         )
 
     def over(self, address: Address) -> None:
@@ -638,21 +619,11 @@ class ManagedRounds:
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
         is_typed = not has_results(blocks_of(turn.read, -1))
         why = FaultReason.USER_RECALL if is_typed else FaultReason.REFERENCE
-        return await self._tools.answer(
-            self._state,
-            address,
-            end.calls,
-            at,
-            spent,
-            room,
-            tools,
-            strict=settings.strict,
-            helped=helped,
-            why=why,
-            restores=settings.restores != "proxy",
-            faults=settings.faults,
-            nearest=settings.nearest,
-        )
+        terms = CallTerms(at=at, spent=spent, settings=settings, room=room, tools=tools, helped=helped, why=why)
+        return await self._round_of(address, terms).answer(end.calls)
+
+    def _round_of(self, address: Address, terms: CallTerms) -> RoundOfCalls:
+        return RoundOfCalls(self._texts, self._outside, self._state, address, terms)
 
     def _sum_spent(self, address: Address) -> Spent:
         return self._state.branches[address.branch].rounds.sum_spent(address.turn, address.attempt)
@@ -707,12 +678,11 @@ class ManagedRounds:
                     question=sanitize.text(plain(asked.question, LONGEST_REASON)),
                     answered=helped[call.id],
                 )
-                events += decision_inputs.decide(command, self._state.taken)
+                events += decision_inputs.decide(command)
         return events
 
     def _record_inputs(self, address: Address, round_: int, at: int) -> tuple[Event, ...]:
-        command = RecordInputs(at=at, **attrs.asdict(address), round=round_, noted=self._outside.noted)
-        return decision_inputs.decide(command, self._state.taken)
+        return decision_inputs.note_inputs(self._outside.noted, address, round_, at)
 
     # Sending
 

@@ -42,7 +42,6 @@ from mnemosyne.actors.messages import (
     NextRound,
     NothingSent,
     Outgoing,
-    Passages,
     Passthrough,
     Prepare,
     Proposal,
@@ -75,13 +74,7 @@ from mnemosyne.domain.session.decide import (
     SetMode,
     decide,
 )
-from mnemosyne.domain.session.decision_inputs import (
-    RecordInputs,
-    RecordWork,
-    ServerSettings,
-    TakenSettings,
-    TakeSettings,
-)
+from mnemosyne.domain.session.decision_inputs import RecordWork, ServerSettings, TakenSettings
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
 from mnemosyne.domain.session.input_events import Awaited, InputsSoFar
 from mnemosyne.domain.session.round_events import EpochBegan, Mode, SessionEdited
@@ -188,7 +181,7 @@ class SessionActor:
         turn = await self.rounds.continue_last(request) if self.loaded else None
         if turn is None:
             return None
-        return Proposal(version=version, mode=turn.mode, body=turn.body(1), turn=turn, attempt=1)
+        return Proposal(version=version, body=turn.body(1), turn=turn, attempt=1)
 
     def pause(self) -> None:
         """Order the work that is due when no request has arrived for a while."""
@@ -286,7 +279,7 @@ class SessionActor:
             case Begin():
                 return await self._begin(message)
             case FindPassages():
-                return Passages(await self.rounds.find_passages(message))
+                return await self.rounds.find_passages(message)
             case AnswerCalls():
                 return await self._answer(message)
             case Refused():
@@ -352,15 +345,9 @@ class SessionActor:
         planned = gathered.planned
         self._gathered = {request.correlation_id: gathered}
         if planned.turn is None:
-            return UpstreamPlan(planned.mode)
-        proposal = Proposal(
-            version=gathered.version,
-            mode=planned.mode,
-            body=planned.body,
-            turn=planned.turn,
-            attempt=gathered.opening.began.attempt,
-        )
-        return UpstreamPlan(planned.mode, proposal)
+            return UpstreamPlan()
+        attempt = gathered.opening.began.attempt
+        return UpstreamPlan(Proposal(version=gathered.version, body=planned.body, turn=planned.turn, attempt=attempt))
 
     async def _recognize(self, request: ArrivedRequest) -> Recognized:
         """How closely a request matches the session. Before it answers that the request is foreign, the actor checks
@@ -448,7 +435,7 @@ class SessionActor:
         if fallback is not None:
             fallback_events, contents = await self._fallback(address, version, opening, fallback)
         was_sent = not isinstance(message.outgoing, NothingSent)
-        mode = rounds.mode_without_us(opening, opening.settings) if was_sent else None
+        mode = rounds.mode_without_us(opening) if was_sent else None
         modes = decide(mode, opening.session) if mode is not None else ()
         noted = _inputs_of(message.outgoing, waits=opening.branch.late)
         is_asked = noted != InputsSoFar() or rounds.stands_on_settings(opening)  # else only for the client's own bytes
@@ -468,7 +455,6 @@ class SessionActor:
         """Begin a turn of an observed branch for which a fallback was sent; the branch continues from that."""
         command = SetMode(at=opening.at, branch=opening.branch.name, mode=Mode.BYPASS, why=fallback.why)
         planned = Planned(
-            mode=Mode.BYPASS,
             events=opening.events,
             more=decide(command, opening.session),
             turn=self.rounds.bypass(opening),
@@ -479,22 +465,13 @@ class SessionActor:
 
     def _record_inputs(self, opening: Opening, noted: InputsSoFar) -> tuple[Event, ...]:
         """The decision inputs to record for an upstream request."""
-        began, before = opening.began, opening.session.taken
-        tariff = rounds.tariff_of(opening, opening.settings).name
+        tariff = rounds.tariff_of(opening).name
         settings = attrs.evolve(
             opening.settings, tariff=tariff, models=catalogue.in_force().digest, host="", others=(), choices=()
         )
-        taken = TakeSettings(at=opening.at, taken=TakenSettings(mode=opening.default, settings=settings))
-        note = RecordInputs(
-            at=opening.at,
-            branch=began.branch,
-            turn=began.turn,
-            attempt=began.attempt,
-            round=1,
-            noted=noted,
-            wanted=opening.wanted,
-        )
-        return (*decision_inputs.decide(taken, before), *decision_inputs.decide(note, before))
+        new = TakenSettings(mode=opening.default, settings=settings)
+        taken = decision_inputs.take_settings(new, opening.session.taken, opening.at)
+        return (*taken, *decision_inputs.note_inputs(noted, opening.began.address, 1, opening.at, opening.wanted))
 
     async def _fallback(
         self, address: Address, version: int, opening: Opening, fallback: Fallback
@@ -571,17 +548,11 @@ class SessionActor:
         return self._propose(message.address, ticket, more=over.more)
 
     def _propose(self, address: Address, ticket: Ticket | None, *, more: bool) -> UpstreamPlan:
-        mode, turn = self.state.branches[address.branch].mode, self.rounds.under_way(address)
+        turn, attempt = self.rounds.under_way(address), address.attempt
         if turn is None or not more:
-            return UpstreamPlan(mode, None, ticket)
-        proposal = Proposal(
-            version=self.state.version,
-            mode=mode,
-            body=turn.body(address.attempt),
-            turn=turn,
-            attempt=address.attempt,
-        )
-        return UpstreamPlan(mode, proposal, ticket)
+            return UpstreamPlan(None, ticket)
+        proposal = Proposal(version=self.state.version, body=turn.body(attempt), turn=turn, attempt=attempt)
+        return UpstreamPlan(proposal, ticket)
 
     async def _next_round(self, message: NextRound) -> Ticket | None:
         turn = await self.rounds.turn_of(message.address, message.request)
@@ -643,7 +614,7 @@ class SessionActor:
         effects, _ = objects.decide_all(done.effect.commands, self.state.memory)
         contents = tuple(each for each in done.effect.contents if each[0] not in self._memory.known)
         decided = (
-            (decision_inputs.decide(done.work, self.state.taken), RecordWork.__name__),
+            (decision_inputs.decide(done.work), RecordWork.__name__),
             (effects, HelperDone.__name__),
         )
         # The worker waits for this while it does the next orders: they become durable in one batch.

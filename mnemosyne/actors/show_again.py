@@ -10,7 +10,6 @@ import attrs
 import trio
 
 from mnemosyne.actors.actor_services import ActorServices
-from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.texts import ObjectTexts
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.memory import Memory
@@ -32,8 +31,8 @@ _NEVER = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
 class ShowAgain:
     """Restores requested objects for the branches of one session."""
 
-    def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
-        self._texts = ObjectTexts(bodies, outside)
+    def __init__(self, texts: ObjectTexts, outside: ActorServices) -> None:
+        self._texts = texts
         self._outside = outside
 
     async def restore(
@@ -48,7 +47,7 @@ class ShowAgain:
     ) -> ShownAgain:
         """The history with the requested objects and their restores; if none is requested, with the predicted ones, as
         far as there is room. Unchanged, without restores, if there is no object, the request has no place for them, or
-        their contents are late. ``strict`` as in ``FromMemory``.
+        their contents are late. ``strict`` as in SettingsTaken.
         """
         unchanged = ShownAgain(history=history)
         branch, cause = session.branches[began.branch], Cause.PREFETCH

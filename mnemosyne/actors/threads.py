@@ -4,14 +4,14 @@ Such work is pure, so it is abandoned when its caller is cancelled. Few threads 
 interpreter, and each switch between them costs processor time.
 """
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from typing import TypeVar
 
 import trio
 
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.json_spans import MOST_VALUES
-from mnemosyne.domain.wire.transcript import StoredBytes, Transcript, TranscriptReading
+from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
 
 LARGE = 1 << 16
 """Size in bytes above which content is processed in a thread. A message may have a block for every 30 bytes, and each
@@ -57,11 +57,10 @@ async def read_in_thread(
     *,
     conversation: str = "main",
     known: Container[bytes] = frozenset(),
-    replies: Sequence[StoredBytes] = (),
     most: int = MOST_VALUES,
 ) -> TranscriptReading:
     return await run_in_thread(
-        lambda: transcript.read(raw, previous, conversation=conversation, known=known, replies=replies, most=most),
+        lambda: transcript.read(raw, previous, conversation=conversation, known=known, most=most),
         in_thread=is_much(raw, previous),
     )
 

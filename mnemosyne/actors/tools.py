@@ -14,7 +14,6 @@ import attrs
 import trio
 
 from mnemosyne.actors.actor_services import ActorServices
-from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.texts import ObjectTexts, in_thread
 from mnemosyne.domain.cost.tokens import features_of_block, features_of_text
 from mnemosyne.domain.helper.answer import HelperQuestion
@@ -43,7 +42,7 @@ from mnemosyne.domain.recall.sources import (
 )
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.counted_sizes import Scales, size_object
-from mnemosyne.domain.session.decision_inputs import finds_nothing
+from mnemosyne.domain.session.decision_inputs import ServerSettings, finds_nothing
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.state import Session
@@ -96,95 +95,88 @@ ONLY_THE_PROXY = (
 )
 
 
-class FromMemory:
-    """Answers from a session's objects."""
+@attrs.frozen(kw_only=True)
+class CallTerms:
+    """The conditions of one round of calls: the amount that the model has recalled in its turn so far (``spent``), and
+    the tokens by which the prompt may still grow (``room``), None if unknown. ``tools`` is the array of the client's
+    own tools, if some of them are paged. ``helped`` are a helper model's answers by call; ``why`` is the reason of the
+    calls' faults.
+    """
 
-    def __init__(self, bodies: Bodies, unindexed: ActorServices) -> None:
-        self._texts = ObjectTexts(bodies, unindexed)
-        self._outside = unindexed
+    at: int
+    spent: Spent
+    settings: ServerSettings = attrs.field(factory=ServerSettings)
+    room: int | None = None
+    tools: bytes = b""
+    helped: Mapping[str, HelperAnswer] = NOT_HELPED
+    why: FaultReason = FaultReason.REFERENCE
 
-    async def answer(
-        self,
-        state: Session,
-        address: Address,
-        calls: Sequence[HiddenCall],
-        at: int,
-        spent: Spent,
-        room: int | None = None,
-        tools: bytes = b"",
-        *,
-        strict: bool = False,
-        helped: Mapping[str, HelperAnswer] = NOT_HELPED,
-        why: FaultReason = FaultReason.REFERENCE,
-        restores: bool = True,
-        faults: int = LIMITS.faults,
-        nearest: bool = True,
-    ) -> Answers:
-        """Answer the calls of one round, each given the effects of those before it. No call raises: a result says if a
-        call is impossible or its content cannot be read in time.
 
-        ``spent`` is the amount that the model has recalled in this turn so far. ``room`` is the number of tokens by
-        which the prompt may still grow; None if unknown. ``tools`` is the array of the client's own tools, if some of
-        them are paged. ``strict``: remind the model to rely only on the records. ``helped`` are a helper model's
-        answers by call; ``why`` is the reason of their faults. ``restores``: the model
-        may restore and ask, at most ``faults`` times in the turn. ``nearest``: quote the nearest passages where no
-        answer is certain.
+class RoundOfCalls:
+    """Answers the calls of one round from a session's objects; each call sees the changes of those before it."""
+
+    def __init__(
+        self, texts: ObjectTexts, outside: ActorServices, state: Session, address: Address, terms: CallTerms
+    ) -> None:
+        self._texts = texts
+        self._outside = outside
+        self._state = state
+        self._settings = terms.settings
+        self._dialect = dialect_of(state.branches[address.branch].conversation)
+        self._at = terms.at
+        self._why = terms.why
+        self._helped = dict(terms.helped)
+        self._branch = address.branch
+        self._turn = address.turn
+        self._spent = terms.spent
+        self._tools = terms.tools
+        limits = attrs.evolve(LIMITS, faults=terms.settings.faults)
+        self._limits = limits if terms.room is None else limits.within(terms.spent, terms.room)
+        messages = state.branches[address.branch].counts[: address.turn][-1]
+        self._memory: Memory = memory.proven(state.memory, address.branch, messages)
+        self._events: list[ObjectEvent] = []
+        self._contents: list[tuple[bytes, bytes]] = []
+        self._estimator = state.memory.view_of(address.branch).estimator(None)
+
+    async def answer(self, calls: Sequence[HiddenCall]) -> Answers:
+        """Answer calls in order. None raises: a result says if a call is impossible or its content cannot be read in
+        time.
         """
-        dialect = dialect_of(state.branches[address.branch].conversation)
-        context = _CallContext(
-            state,
-            address,
-            at,
-            spent,
-            room,
-            tools,
-            helped,
-            attaches=dialect.attaches,
-            why=why,
-            restores=restores,
-            faults=faults,
-            nearest=nearest,
-        )
         results: dict[str, bytes] = {}
         for call in calls:
-            result = await self._answer_safely(call, context)
+            result = await self._answer_safely(call)
             refused = isinstance(result, RefusedCall)
             text = result if isinstance(result, str) else result.text
-            if strict and call.name in RECALLING and not refused:
+            if self._settings.strict and call.name in RECALLING and not refused:
                 text = memory_results.strictly(text)
             attached = result.attached if isinstance(result, _Shown) else ()
-            results[call.id] = dialect.write_result(call.id, text, refused, attached)
+            results[call.id] = self._dialect.write_result(call.id, text, refused, attached)
         return Answers(
             results=results,
-            events=tuple(context.events),
-            spent=context.spent,
-            helped=context.helped,
-            contents=tuple(context.contents),
+            events=tuple(self._events),
+            spent=self._spent,
+            helped=self._helped,
+            contents=tuple(self._contents),
         )
 
-    async def find_passages(
-        self, state: Session, address: Address, calls: Sequence[HiddenCall], at: int, spent: Spent
-    ) -> Mapping[str, HelperQuestion]:
+    async def find_passages(self, calls: Sequence[HiddenCall]) -> Mapping[str, HelperQuestion]:
         """The passages from which a helper model may answer the questions among some calls, by call id; none for
         questions without passages. Changes nothing.
         """
-        context = _CallContext(state, address, at, spent)
         found: dict[str, HelperQuestion] = {}
         for call in calls:
             asked = parse(call.name, call.input_json)
-            if isinstance(asked, MemoryQuery) and not context.lacks_nothing:
-                question = await self._find_safely(call, asked, context)
+            if isinstance(asked, MemoryQuery) and not self._lacks_nothing:
+                question = await self._find_safely(call, asked)
                 if question is not None:
                     found[call.id] = question
         return found
 
-    async def _find_safely(
-        self, call: HiddenCall, asked: MemoryQuery, context: "_CallContext"
-    ) -> HelperQuestion | None:
+    async def _find_safely(self, call: HiddenCall, asked: MemoryQuery) -> HelperQuestion | None:
         async def find() -> HelperQuestion | None:
-            _, sources, _ = await self._read_sources(asked, 0.0, context)
-            objects = context.memory.objects
-            return await in_thread(lambda: question_for(asked.question, sources, objects, context.tokens))
+            _, sources, _ = await self._read_sources(asked, 0.0)
+            objects = self._memory.objects
+            return await in_thread(lambda: question_for(asked.question, sources, objects, self._tokens))
 
         try:
             return await self._outside.call_in_time(call.id, find)
@@ -192,9 +184,9 @@ class FromMemory:
             log.info("no helper is asked for a call of %s: %s", call.name, error)
             return None
 
-    async def _answer_safely(self, call: HiddenCall, context: "_CallContext") -> str | _Shown | RefusedCall:
+    async def _answer_safely(self, call: HiddenCall) -> str | _Shown | RefusedCall:
         try:
-            result = await self._outside.call_in_time(call.id, lambda: self._answer_call(call, context))
+            result = await self._outside.call_in_time(call.id, lambda: self._answer_call(call))
         except (ContentForgotten, LogFailed) as error:
             log.warning("a call of %s was not answered: %s", call.name, error)
             return RefusedCall("What is remembered of this cannot be read now. Look at the source itself.")
@@ -207,302 +199,253 @@ class FromMemory:
             return RefusedCall(memory_results.NOT_NOW)
         return result
 
-    async def _answer_call(self, call: HiddenCall, context: "_CallContext") -> str | _Shown | RefusedCall:
+    async def _answer_call(self, call: HiddenCall) -> str | _Shown | RefusedCall:
         asked = parse(call.name, call.input_json)
-        if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and context.lacks_nothing:
+        if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and self._lacks_nothing:
             return memory_results.ALL_SHOWN
-        if isinstance(asked, MemoryRestore) and not context.restores:
+        if isinstance(asked, MemoryRestore) and self._settings.restores == "proxy":
             return RefusedCall(ONLY_THE_PROXY)
         match asked:
             case RefusedCall():
                 return asked
             case MemoryQuery():
-                return await self._query(call.id, asked, context)
+                return await self._query(call.id, asked)
             case MemoryRestore():
-                return await self._restore(asked, context)
+                return await self._restore(asked)
             case MemoryRelease():
-                return self._release(asked, context)
+                return self._release(asked)
             case MemorySearch():
-                return await self._search(asked, context)
+                return await self._search(asked)
             case MemoryTool():
-                return self._definition(asked, context)
+                return self._definition(asked)
             case _:
                 assert_never(asked)
 
-    async def _query(self, id_: str, call: MemoryQuery, context: "_CallContext") -> str | RefusedCall:
-        most = memory_calls.answer_tokens(call, context.spent, context.limits)
+    async def _query(self, id_: str, call: MemoryQuery) -> str | RefusedCall:
+        most = memory_calls.answer_tokens(call, self._spent, self._limits)
         if isinstance(most, RefusedCall):
             return most
         began = trio.current_time()
-        sentences, quotes = await self._quote_helper(id_, most, context)
+        sentences, quotes = await self._quote_helper(id_, most)
         nearest: list[tuple[Quote, int]] = []
-        if not quotes and not finds_nothing(context.helped.get(id_)):
-            quotes = await self._quote(call, most, context, ANSWERS)
-            if not quotes and context.quotes_nearest:
-                left = context.limits.tokens - context.spent.tokens
-                nearest = await self._quote(call, min(NEAREST * most, left), context, 0.0)
+        if not quotes and not finds_nothing(self._helped.get(id_)):
+            quotes = await self._quote(call, most, ANSWERS)
+            if not quotes and self._settings.nearest:
+                left = self._limits.tokens - self._spent.tokens
+                nearest = await self._quote(call, min(NEAREST * most, left), 0.0)
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in quotes or nearest)
         if cited:
-            context.spent = context.spent.after(tokens)
+            self._spent = self._spent.after(tokens)
         else:
-            context.spent = attrs.evolve(context.spent, tokens=context.spent.tokens + tokens)
-        context.add(
+            self._spent = attrs.evolve(self._spent, tokens=self._spent.tokens + tokens)
+        self._add(
             memory_calls.answer(
-                context.memory,
-                context.branch,
+                self._memory,
+                self._branch,
                 call,
                 cited,
-                context.eviction_turns,
-                at=context.at,
-                turn=context.turn,
+                self._state.eviction_turns,
+                at=self._at,
+                turn=self._turn,
                 latency=_microseconds(began),
-                why=context.why,
+                why=self._why,
             )
         )
-        among, _ = self._scope(call, context)
+        among, _ = self._scope(call)
         unindexed = object_search.count_unindexed(among.values())
         return memory_results.answer_text(
             [quote for quote, _ in quotes or nearest],
-            context.memory,
-            context.branch,
+            self._memory,
+            self._branch,
             tokens,
-            context.spent,
-            context.limits,
+            self._spent,
+            self._limits,
             unindexed,
             sentences,
             uncertain=bool(nearest),
         )
 
-    async def _quote(
-        self, call: MemoryQuery, most: int, context: "_CallContext", least: float
-    ) -> list[tuple[Quote, int]]:
+    async def _quote(self, call: MemoryQuery, most: int, least: float) -> list[tuple[Quote, int]]:
         """Quotes of sources of at least this relevance, each with its tokens, in total at most ``most``."""
-        words, sources, alone = await self._read_sources(call, least, context)
+        words, sources, alone = await self._read_sources(call, least)
         write = partial(quote_sources, fill=True) if alone else answer
-        return await in_thread(lambda: write(words, sources, most, tokens_of=context.tokens))
+        return await in_thread(lambda: write(words, sources, most, tokens_of=self._tokens))
 
-    async def _quote_helper(
-        self, id_: str, most: int, context: "_CallContext"
-    ) -> tuple[Sequence[str], list[tuple[Quote, int]]]:
+    async def _quote_helper(self, id_: str, most: int) -> tuple[Sequence[str], list[tuple[Quote, int]]]:
         """The sentences of a helper's answer to a call whose quoted bytes still exist, as many as fit, and the quotes
         of these bytes, each with its tokens. Empty if there is no answer.
         """
-        helped = context.helped.get(id_)
+        helped = self._helped.get(id_)
         if helped is None or not helped.sentences:
             return (), []
-        among = context.own
+        among = self._own
         cited = dict.fromkeys(each.object for each in helped.sentences if each.object in among)
         contents = await self._texts.read([among[key] for key in cited], MOST_BYTES)
         texts = {key: full_text(content) for key, content in contents.items()}
-        supported = quote_sentences(helped.sentences, texts, most, context.tokens)
+        supported = quote_sentences(helped.sentences, texts, most, self._tokens)
         kept = tuple(sentence for sentence, _, _ in supported)
         dropped = helped.dropped + len(helped.sentences) - len(kept)
         why = None if kept else "what it quotes has no room, or is there no longer"
-        context.helped[id_] = attrs.evolve(helped, sentences=kept, dropped=dropped, why=why)
+        self._helped[id_] = attrs.evolve(helped, sentences=kept, dropped=dropped, why=why)
         return [each.text for each in kept], [(quote, tokens) for _, quote, tokens in supported]
 
-    async def _read_sources(
-        self, call: MemoryQuery, least: float, context: "_CallContext"
-    ) -> tuple[str, Sequence[Source], bool]:
+    async def _read_sources(self, call: MemoryQuery, least: float) -> tuple[str, Sequence[Source], bool]:
         """The words of a question, the sources that may answer it, those that the model sees last, and whether they are
         of a single object that the call names; such an object is a source however poor the match.
         """
-        among, words = self._scope(call, context)
+        among, words = self._scope(call)
         alone = call.scope is not None and len(among) == 1
-        found = await self._texts.search(words, among, context.memory.objects, 0.0 if alone else least)
-        found = sorted(found, key=lambda hit: context.sees(hit.object))
-        chosen = list_sources(found, among, context.announcements)
+        found = await self._texts.search(words, among, self._memory.objects, 0.0 if alone else least)
+        found = sorted(found, key=lambda hit: self._sees(hit.object))
+        chosen = list_sources(found, among, self._announcements)
         if alone:
-            chosen = [each for each in among.values() if may_be_quoted(each, context.announcements.of(each))]
+            chosen = [each for each in among.values() if may_be_quoted(each, self._announcements.of(each))]
         contents = await self._texts.read(chosen, MOST_BYTES)
-        return words, await in_thread(lambda: read_sources(chosen, contents, context.announcements, found)), alone
+        return words, await in_thread(lambda: read_sources(chosen, contents, self._announcements, found)), alone
 
-    def _scope(self, call: MemoryQuery, context: "_CallContext") -> tuple[Mapping[str, MemoryObject], str]:
+    def _scope(self, call: MemoryQuery) -> tuple[Mapping[str, MemoryObject], str]:
         """The objects to search, and the words to search for."""
-        among = context.own
+        among = self._own
         if call.scope is None:
             return among, call.question
-        meant = {key for key in {**among, **context.episodes} if MARK + key in call.scope or key == call.scope}
-        meant.update(part for key in meant & context.episodes.keys() for part in parts_of(context.episodes[key]))
+        meant = {key for key in {**among, **self._episodes} if MARK + key in call.scope or key == call.scope}
+        meant.update(part for key in meant & self._episodes.keys() for part in parts_of(self._episodes[key]))
         named = {key: each for key, each in among.items() if key in meant}
         return (named, call.question) if named else (among, f"{call.question} {call.scope}")
 
-    async def _restore(self, call: MemoryRestore, context: "_CallContext") -> str | _Shown | RefusedCall:
-        granted = self._grant(call, context.memory, context)
+    async def _restore(self, call: MemoryRestore) -> str | _Shown | RefusedCall:
+        granted = self._grant(call, self._memory)
         if isinstance(granted, RefusedCall):
             return granted
         began = trio.current_time()
         form: RecordedForm | None = None
         if granted.after is Fidelity.DETAILED and granted.after not in granted.object.renditions:
-            form = await self._texts.extract(granted.object.id, context.memory, context.at)
+            form = await self._texts.extract(granted.object.id, self._memory, self._at)
             if form is None:
                 call = attrs.evolve(call, target=Fidelity.FULL)
-            known = context.memory if form is None else decide_all((form.command,), context.memory)[1]
-            granted = self._grant(call, known, context)
+            known = self._memory if form is None else decide_all((form.command,), self._memory)[1]
+            granted = self._grant(call, known)
             if isinstance(granted, RefusedCall):
                 return granted
         content, attached = (form.text, ()) if form else await self._texts.read_at(granted.object, granted.after)
-        if attached and not context.attaches:
+        if attached and not self._dialect.attaches:
             return RefusedCall(memory_results.IMAGES_NOT_SHOWN)
-        sizes = [context.measure(each.block) for each in attached]
-        restore = granted.within(context.spent, context.limits, sizes, call.part)
+        sizes = [self._measure(each.block) for each in attached]
+        restore = granted.within(self._spent, self._limits, sizes, call.part)
         if isinstance(restore, RefusedCall):
             return restore
-        context.spent = context.spent.after(restore.tokens)
+        self._spent = self._spent.after(restore.tokens)
         if form is not None:
-            context.add(decide_all((form.command,), context.memory)[0])
-            context.contents.append(form.content)
+            self._add(decide_all((form.command,), self._memory)[0])
+            self._contents.append(form.content)
         events = restore.events(
-            context.memory,
-            at=context.at,
-            branch=context.branch,
-            turn=context.turn,
-            left=context.eviction_turns.find_turn(context.branch, restore.object.id),
+            self._memory,
+            at=self._at,
+            branch=self._branch,
+            turn=self._turn,
+            left=self._state.eviction_turns.find_turn(self._branch, restore.object.id),
             latency=_microseconds(began),
-            why=context.why,
+            why=self._why,
         )
-        context.add(events)
+        self._add(events)
         if restore.part is not None:
             attached = attached[restore.part - 1 : restore.part]
             content = attached[0].name
         text = memory_results.render_restored(
             restore,
-            context.memory,
-            context.branch,
-            context.turn,
+            self._memory,
+            self._branch,
+            self._turn,
             content,
-            context.spent,
-            context.limits,
+            self._spent,
+            self._limits,
             attached=[type_of(each.block) for each in attached],
         )
         return _Shown(text, [each.block for each in attached])
 
-    @staticmethod
-    def _grant(call: MemoryRestore, memory: Memory, context: "_CallContext") -> GrantedRestore | RefusedCall:
-        return memory_calls.grant_restore(
-            memory, context.branch, call, context.spent, context.limits, scales=context.scales
-        )
+    def _grant(self, call: MemoryRestore, memory: Memory) -> GrantedRestore | RefusedCall:
+        return memory_calls.grant_restore(memory, self._branch, call, self._spent, self._limits, scales=self._scales)
 
-    def _release(self, call: MemoryRelease, context: "_CallContext") -> str:
-        release = memory_calls.release(context.memory, context.branch, context.now, call)
-        context.add(release.events(context.memory, at=context.at, branch=context.branch, turn=context.turn))
-        return memory_results.render_released(release, context.scales)
+    def _release(self, call: MemoryRelease) -> str:
+        now = memory_calls.now_of(self._state, self._branch, self._turn)
+        release = memory_calls.release(self._memory, self._branch, now, call)
+        self._add(release.events(self._memory, at=self._at, branch=self._branch, turn=self._turn))
+        return memory_results.render_released(release, self._scales)
 
-    def _definition(self, call: MemoryTool, context: "_CallContext") -> str | RefusedCall:
-        found = memory_calls.definition(tool_paging.definitions(context.tools), call, context.spent, context.limits)
+    def _definition(self, call: MemoryTool) -> str | RefusedCall:
+        found = memory_calls.definition(tool_paging.definitions(self._tools), call, self._spent, self._limits)
         if isinstance(found, RefusedCall):
             return found
-        context.spent = attrs.evolve(context.spent, tokens=context.spent.tokens + found.tokens)
-        return memory_results.definition_text(found, context.spent, context.limits)
+        self._spent = attrs.evolve(self._spent, tokens=self._spent.tokens + found.tokens)
+        return memory_results.definition_text(found, self._spent, self._limits)
 
-    async def _search(self, call: MemorySearch, context: "_CallContext") -> str:
-        within = {**context.own, **context.episodes}
+    async def _search(self, call: MemorySearch) -> str:
+        within = {**self._own, **self._episodes}
         among = {key: each for key, each in within.items() if call.kind in (None, each.kind)}
         scores: dict[str, float] = {}
-        for hit in await self._texts.search(call.query, among, context.memory.objects):
+        for hit in await self._texts.search(call.query, among, self._memory.objects):
             scores.setdefault(hit.object, hit.score)
-        best = named.add_named(named.find_named(call.query, context.in_order(among).values()), scores, among)
-        shown = context.memory.view_of(context.branch)
+        best = named.add_named(named.find_named(call.query, self._in_order(among).values()), scores, among)
+        shown = self._memory.view_of(self._branch)
         return memory_results.search_text(
             [
-                MemoryHit(size_object(among[key], context.scales), shown.fidelity_of(key), scores.get(key, 0.0))
+                MemoryHit(size_object(among[key], self._scales), shown.fidelity_of(key), scores.get(key, 0.0))
                 for key in best[: call.limit]
             ],
             object_search.count_unindexed(among.values()),
             len(best),
         )
 
-
-class _CallContext:
-    """One round of calls; each sees the changes of those before it."""
-
-    def __init__(
-        self,
-        state: Session,
-        address: Address,
-        at: int,
-        spent: Spent,
-        room: int | None = None,
-        tools: bytes = b"",
-        helped: Mapping[str, HelperAnswer] = NOT_HELPED,
-        *,
-        attaches: bool = False,
-        why: FaultReason = FaultReason.REFERENCE,
-        restores: bool = True,
-        faults: int = LIMITS.faults,
-        nearest: bool = True,
-    ) -> None:
-        self.at = at
-        self.quotes_nearest = nearest
-        self.restores = restores
-        self.why = why
-        self.attaches = attaches
-        self.helped = dict(helped)
-        self.branch = address.branch
-        self.turn = address.turn
-        self.spent = spent
-        self.tools = tools
-        limits = attrs.evolve(LIMITS, faults=faults)
-        self.limits = limits if room is None else limits.within(spent, room)
-        messages = state.branches[address.branch].counts[: address.turn][-1]
-        self.memory: Memory = memory.proven(state.memory, address.branch, messages)
-        self.eviction_turns = state.eviction_turns
-        self._state = state
-        self.events: list[ObjectEvent] = []
-        self.contents: list[tuple[bytes, bytes]] = []
-        self._estimator = state.memory.view_of(address.branch).estimator(None)
-        self.now = memory_calls.now_of(state, address.branch, address.turn)
-
     @cached_property
-    def scales(self) -> Scales:
+    def _scales(self) -> Scales:
         """The scales for stated sizes."""
         return self._state.stated_scales
 
     @property
-    def own(self) -> Mapping[str, MemoryObject]:
+    def _own(self) -> Mapping[str, MemoryObject]:
         """The objects within the branch's reach that can be shown and hold their own content."""
-        standings = self.memory.within_reach(self.branch)
+        standings = self._memory.within_reach(self._branch)
         held = (each for each, _ in standings if each.holds_content and not each.forgotten)
         return {each.id: each for each in held if UNCHANGED not in each.tags}
 
     @property
-    def episodes(self) -> Mapping[str, MemoryObject]:
+    def _episodes(self) -> Mapping[str, MemoryObject]:
         """The episodes within the branch's reach."""
-        standings = self.memory.within_reach(self.branch)
+        standings = self._memory.within_reach(self._branch)
         return {each.id: each for each, _ in standings if is_episode(each) and not each.forgotten}
 
-    def in_order(self, among: Mapping[str, MemoryObject]) -> Mapping[str, MemoryObject]:
+    def _in_order(self, among: Mapping[str, MemoryObject]) -> Mapping[str, MemoryObject]:
         """Objects in order of creation."""
-        return {key: among[key] for key in self.memory.objects if key in among}
+        return {key: among[key] for key in self._memory.objects if key in among}
 
     @property
-    def lacks_nothing(self) -> bool:
+    def _lacks_nothing(self) -> bool:
         """Whether the model can see every object."""
-        return memory_calls.is_all_shown(self.memory, self.branch)
+        return memory_calls.is_all_shown(self._memory, self._branch)
 
     @cached_property
-    def announcements(self) -> Announcements:
+    def _announcements(self) -> Announcements:
         """The texts before tool calls."""
-        return Announcements(self.memory.objects.values())
+        return Announcements(self._memory.objects.values())
 
-    def sees(self, object_id: str) -> bool:
+    def _sees(self, object_id: str) -> bool:
         """Whether the model can see an object in full."""
-        return self.memory.view_of(self.branch).fidelity_of(object_id) is Fidelity.FULL
+        return self._memory.view_of(self._branch).fidelity_of(object_id) is Fidelity.FULL
 
-    def tokens(self, text: str) -> int:
+    def _tokens(self, text: str) -> int:
         """Estimated number of tokens of a text."""
         return self._estimator.tokens(features_of_text(text))
 
-    def measure(self, attached: Block) -> AttachedSize:
+    def _measure(self, attached: Block) -> AttachedSize:
         """An image or document with its estimated number of tokens."""
         return AttachedSize(type_of(attached), self._estimator.tokens(features_of_block(attached)))
 
-    def add(self, events: Sequence[ObjectEvent]) -> None:
+    def _add(self, events: Sequence[ObjectEvent]) -> None:
         """Apply the events of a call."""
         for event in events:
-            self.events.append(event)
-            self.memory = memory.evolve(self.memory, event)
+            self._events.append(event)
+            self._memory = memory.evolve(self._memory, event)
 
 
 def _microseconds(began: float) -> int:

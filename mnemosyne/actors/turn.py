@@ -34,7 +34,6 @@ from mnemosyne.actors.messages import (
     NextRound,
     NothingSent,
     Outgoing,
-    Passages,
     Passthrough,
     Prepare,
     Proposal,
@@ -387,12 +386,11 @@ class Turn:
             return {}
         helped: dict[str, HelperAnswer] = {}
         try:
-            found = await self._send(FindPassages(at=self._opener.now(), address=address, round=end), durable=False)
+            found = await self._send(FindPassages(address=address, round=end, **self._stamp()), durable=False)
         except MnemosyneError as error:
             log.info("a helper is not asked: %s", error)
             return helped
-        assert isinstance(found, Passages)
-
+        assert isinstance(found, Mapping)
         stream = (await self.identity()).stream
 
         async def ask(call: str, question: HelperQuestion) -> None:
@@ -401,7 +399,7 @@ class Turn:
                 helped[call] = answer
 
         async with trio.open_nursery() as nursery:
-            for call, question in found.questions.items():
+            for call, question in found.items():
                 nursery.start_soon(ask, call, question)
         return helped
 
@@ -471,7 +469,7 @@ class Turn:
 
     def _prepare_proposal(self, proposal: Proposal) -> Prepared:
         self._last = proposal
-        hidden = memory_tools.NAMES if proposal.mode is Mode.MANAGE else frozenset()
+        hidden = memory_tools.NAMES if proposal.turn.mode is Mode.MANAGE else frozenset()
         return Prepared(proposal.body, hidden, hides_verdict=proposal.turn.compared_with is not None)
 
     async def _prepare_passthrough(self, mode: Mode | None) -> Prepared:
@@ -829,7 +827,7 @@ class Turn:
 
 async def _until_durable(answer: Answer) -> None:
     match answer:
-        case None | Recognized() | Passages():
+        case None | Recognized() | Mapping():
             return
         case UpstreamPlan():
             if answer.ticket is not None:

@@ -163,7 +163,7 @@ async def decide(
 def _decide(asked: Decided, state: Session) -> tuple[Event, ...]:
     match asked:
         case RecordQuestion() | RecordWork():
-            return decision_inputs.decide(asked, state.taken)
+            return decision_inputs.decide(asked)
         case NameCheckpoint() | SwitchManaging() | StartManaging() | NoteImport() | TrashSession() | EditSession():
             return turns.decide(asked, state)
         case Pin() | Unpin() | Release() | Request() | LinkObject():

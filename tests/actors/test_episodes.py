@@ -8,7 +8,8 @@ import pytest
 from mnemosyne.actors import deferred_work
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
-from mnemosyne.actors.tools import FromMemory
+from mnemosyne.actors.texts import ObjectTexts
+from mnemosyne.actors.tools import CallTerms, RoundOfCalls
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.objects.faults import Spent
@@ -57,9 +58,10 @@ def with_a_stub(state: Session) -> Session:
 
 
 async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:
-    answers = await FromMemory(Bodies(STREAM, log, log), ActorServices()).answer(
-        with_a_stub(state), Address("main", len(BODIES), 1), [HiddenCall("c", name, json.dumps(given))], 5, Spent()
-    )
+    outside, address = ActorServices(), Address("main", len(BODIES), 1)
+    texts = ObjectTexts(Bodies(STREAM, log, log), outside)
+    of_round = RoundOfCalls(texts, outside, with_a_stub(state), address, CallTerms(at=5, spent=Spent()))
+    answers = await of_round.answer([HiddenCall("c", name, json.dumps(given))])
     content = json.loads(answers.results["c"])["content"]
     assert isinstance(content, str)
     return content

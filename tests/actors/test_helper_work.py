@@ -72,7 +72,7 @@ async def work(
     """The work on an order, with a model that gives this answer, and the budget afterwards."""
     log, budget = PlainLog(CODEC), HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
     content = json.dumps({"type": "text", "text": text}).encode()
-    (event,) = decision_inputs.decide(worked("o"), None)
+    (event,) = decision_inputs.decide(worked("o"))
     stored = [Content(sha256(each).digest(), each) for each in (content, detailed) if each is not None]
     await log.append(Append(IDENTITY.stream, 0, (Envelope(event, "c"),), tuple(stored)))
     pieces = [Piece(stored[0].digest, 0, len(content))]

@@ -65,7 +65,7 @@ async def test_prepared_request_is_parsed_once_when_passed_through(monkeypatch: 
         read.clear()
         arrived = begin("u1", "a1", "u2").request
         plan = await teller.actor.mailbox.post(Prepare(request=attrs.evolve(arrived, default=Mode.MANAGE))).wait()
-        assert plan == UpstreamPlan(Mode.OBSERVE)
+        assert plan == UpstreamPlan()
         await teller.begin("u1", "a1", "u2")
         assert len(read) == 1
         await teller.begin("u1", "a1", "u2")

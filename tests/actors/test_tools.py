@@ -15,8 +15,8 @@ from mnemosyne.actors import texts
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.patience import USUAL
-from mnemosyne.actors.texts import MOST_COMPARED
-from mnemosyne.actors.tools import Answers, FromMemory
+from mnemosyne.actors.texts import MOST_COMPARED, ObjectTexts
+from mnemosyne.actors.tools import Answers, CallTerms, RoundOfCalls
 from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.events import Admission, FaultKind, ObjectFaulted, ObjectReleased, ObjectRestored
 from mnemosyne.domain.objects.faults import LIMITS, Spent
@@ -51,13 +51,24 @@ def reading(*files: tuple[str, str]) -> list[dict[str, Any]]:
     return messages
 
 
+class Answering:
+    """Answers rounds of calls with these services."""
+
+    def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
+        self.texts, self.outside = ObjectTexts(bodies, outside), outside
+
+    async def __call__(self, asked: "Asked", calls: Sequence[HiddenCall], room: int | None = None) -> Answers:
+        terms = CallTerms(at=5, spent=asked.spent, room=room)
+        return await RoundOfCalls(self.texts, self.outside, asked.state, asked.address, terms).answer(calls)
+
+
 class Asked:
     """A session in which two files were read and evicted, and a way to call the tools."""
 
     def __init__(self, log: PlainLog, state: Session) -> None:
         self.state = state
         self.log = log
-        self.answering = FromMemory(Bodies(STREAM, log, log), ActorServices())
+        self.answering = Answering(Bodies(STREAM, log, log), ActorServices())
         self.address = Address("main", 9, 1)
         self.spent = Spent()
         self.calls = 0
@@ -65,7 +76,7 @@ class Asked:
     async def __call__(self, name: str, **given: object) -> tuple[str, bool, tuple[Event, ...]]:
         self.calls += 1
         call = HiddenCall(f"c{self.calls}", name, json.dumps(given))
-        answers: Answers = await self.answering.answer(self.state, self.address, [call], 5, self.spent)
+        answers: Answers = await self.answering(self, [call])
         self.spent = answers.spent
         (result,) = answers.results.values()
         block = json.loads(result)
@@ -133,7 +144,7 @@ async def test_an_object_is_restored_in_full_once(ask: Asked) -> None:
 async def test_calls_of_one_round_see_each_other_s_effects(ask: Asked) -> None:
     given = json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})
     calls = [HiddenCall(name, "memory_restore", given) for name in ("a", "b")]
-    answers = await ask.answering.answer(ask.state, ask.address, calls, 5, ask.spent)
+    answers = await ask.answering(ask, calls)
     assert ["is_error" in json.loads(result) for result in answers.results.values()] == [False, True]
 
 
@@ -172,7 +183,7 @@ async def test_release_is_recorded() -> None:
 
 
 async def test_unreadable_content_is_reported_without_failing(ask: Asked) -> None:
-    ask.answering = FromMemory(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)), ActorServices())
+    ask.answering = Answering(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)), ActorServices())
     text, failed, events = await ask("memory_restore", object_id=ask.id_of("login.py"), reason="r")
     assert failed
     assert "cannot be read" in text
@@ -206,7 +217,7 @@ class Index:
 
 async def asked_with(index: Index, login: str = LOGIN) -> Asked:
     ask = await asked(login=login)
-    ask.answering = FromMemory(Bodies(STREAM, ask.log, ask.log), ActorServices(index))
+    ask.answering = Answering(Bodies(STREAM, ask.log, ask.log), ActorServices(index))
     return ask
 
 
@@ -288,13 +299,13 @@ async def test_unanswerable_call_is_refused_and_earlier_calls_keep_their_answers
     answer: SearchResult | Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask = await asked()
-    ask.answering = FromMemory(Bodies(STREAM, Reads(ask.log, 1), ask.log), ActorServices(Index(answer)))
+    ask.answering = Answering(Bodies(STREAM, Reads(ask.log, 1), ask.log), ActorServices(Index(answer)))
     calls = [
         HiddenCall("a", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})),
         HiddenCall("b", "memory_query", json.dumps({"question": "which port?"})),
     ]
     began = trio.current_time()
-    answers = await ask.answering.answer(ask.state, ask.address, calls, 5, ask.spent)
+    answers = await ask.answering(ask, calls)
     assert trio.current_time() - began <= USUAL.contents
     restored, queried = (json.loads(result) for result in answers.results.values())
     assert "PASSWORD_FILE" in restored["content"]
@@ -336,7 +347,7 @@ class Reads:
 
 async def test_compared_objects_are_read_in_one_query(ask: Asked) -> None:
     reads = Reads(ask.log)
-    ask.answering = FromMemory(Bodies(STREAM, reads, ask.log), ActorServices())
+    ask.answering = Answering(Bodies(STREAM, reads, ask.log), ActorServices())
     text, failed, _ = await ask("memory_query", question=PORT_QUESTION)
     assert (failed, "port: 8443" in text) == (False, True)
     assert reads.count == 2, "once to compare, once to quote"
@@ -384,7 +395,7 @@ async def test_unreadable_object_does_not_prevent_quotes_of_others(ask: Asked) -
 async def test_restore_is_refused_without_room_in_the_window(ask: Asked) -> None:
     call = HiddenCall("c", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"}))
     for room, refused in ((10_000, False), (1_010, True), (-5, True)):
-        answering = FromMemory(Bodies(STREAM, ask.log, ask.log), ActorServices())
-        answers = await answering.answer(ask.state, ask.address, [call], 5, ask.spent, room)
+        answering = Answering(Bodies(STREAM, ask.log, ask.log), ActorServices())
+        answers = await answering(ask, [call], room)
         assert json.loads(answers.results["c"]).get("is_error", False) is refused
         assert bool(answers.events) is not refused

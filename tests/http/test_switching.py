@@ -114,7 +114,7 @@ async def test_late_switch_off_takes_effect_with_the_next_request(monkeypatch: p
         assert_nothing_of_ours(client)
 
 
-@pytest.mark.parametrize("then", [None, UpstreamPlan(Mode.OBSERVE)], ids=["no answer", "as it came"])
+@pytest.mark.parametrize("then", [None, UpstreamPlan()], ids=["no answer", "as it came"])
 async def test_turn_sent_by_fallback_after_an_outdated_proposal_is_recorded(
     monkeypatch: pytest.MonkeyPatch, then: UpstreamPlan | None
 ) -> None:

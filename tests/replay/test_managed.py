@@ -16,7 +16,7 @@ import trio
 from mnemosyne import credentials
 from mnemosyne.actors import deferred_work
 from mnemosyne.actors.epochs import Epochs
-from mnemosyne.actors.tools import FromMemory
+from mnemosyne.actors.tools import RoundOfCalls
 from mnemosyne.actors.turn import Turn
 from mnemosyne.cli.replay import _print_review as print_review
 from mnemosyne.domain.cost.catalogue import in_force
@@ -185,7 +185,9 @@ async def test_replay_in_another_window_names_exactly_the_changed_turns(monkeypa
     wider = 2 * SMALL
 
     def otherwise(begins: Begins) -> Begins:
-        return lambda self, asked, session: begins(self, attrs.evolve(asked, window=wider), session)
+        return lambda self, asked, session: begins(
+            self, attrs.evolve(asked, settings=attrs.evolve(asked.settings, window=wider)), session
+        )
 
     with monkeypatch.context() as patch:
         changed = predict(patch, otherwise)
@@ -274,7 +276,7 @@ async def _no_answer(_: Turn) -> None:
 
 
 async def test_late_answers_are_replaced_in_the_replay_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    late, answers = trio.Event(), FromMemory.answer
+    late, answers = trio.Event(), RoundOfCalls.answer
 
     async def slowly(*given: Any, **named: Any) -> Any:
         await late.wait()
@@ -282,7 +284,7 @@ async def test_late_answers_are_replaced_in_the_replay_too(monkeypatch: pytest.M
 
     loop = {"replies": [model_says(recall()), model_says(think(), text("Yes."))]}
     with monkeypatch.context() as patch:
-        patch.setattr(FromMemory, "answer", slowly)
+        patch.setattr(RoundOfCalls, "answer", slowly)
         async with open_stage(loop, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as stage:
             await Client(stage.url).turn(text("one"))
             late.set()

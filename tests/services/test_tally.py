@@ -76,9 +76,9 @@ def test_a_model_has_the_actual_and_simulated_usage_of_its_turns() -> None:
 
 def test_helpers_have_the_cost_of_their_work_and_of_their_answers() -> None:
     tally = RecordTally()
-    (work,) = decision_inputs.decide(worked("o"), None)
+    (work,) = decision_inputs.decide(worked("o"))
     answered = HelperAnswer(helper="h", nanodollars=7)
-    (asked,) = decision_inputs.decide(RecordQuestion(at=2, question="why?", answered=answered), None)
+    (asked,) = decision_inputs.decide(RecordQuestion(at=2, question="why?", answered=answered))
     tally.note(append(work, asked), 0, None)
     assert tally.helpers == 5 + 7
 

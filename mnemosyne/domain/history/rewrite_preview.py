@@ -51,10 +51,7 @@ def next_request(found: MemorySnapshot, read: Transcript, at: int, settings: Ser
         read=read,
         before=history,
         history=history,
-        window=settings.window,
-        policy=settings.policy,
-        mode=settings.fidelity,
-        cited=settings.cited,
+        settings=settings,
         tariff=rounds.find_tariff(found.session.branches[found.branch].client_headers, read, settings),
     )
 

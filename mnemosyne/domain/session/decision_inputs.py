@@ -9,7 +9,7 @@ from hashlib import sha256
 import attrs
 
 from mnemosyne.domain.cost.tariffs import API
-from mnemosyne.domain.session.address import AttemptEvent
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.input_events import (
     GroundsNoted,
     HelperAnswer,
@@ -73,23 +73,6 @@ class RecordWork(HelperWorked):
 
 
 @attrs.frozen(kw_only=True)
-class TakeSettings:
-    """Record the settings with which a request is decided."""
-
-    at: int
-    taken: TakenSettings
-
-
-@attrs.frozen(kw_only=True)
-class RecordInputs(AttemptEvent):
-    """Record the inputs of a round's decision: ``noted``, and the mode that its request ``wanted``."""
-
-    round: int
-    noted: InputsSoFar
-    wanted: Mode | None = None
-
-
-@attrs.frozen(kw_only=True)
 class RecordQuestion(RecordedQuestion):
     """Record a question to a helper model and its answer."""
 
@@ -99,27 +82,33 @@ class RecordQuestion(RecordedQuestion):
 _RECORDED_SETTINGS = [field.name for field in attrs.fields(RecordedSettings)]
 
 
-def decide(
-    command: TakeSettings | RecordInputs | RecordQuestion | RecordWork, taken: TakenSettings | None
+def decide(command: RecordQuestion | RecordWork) -> tuple[HelperAsked | HelperWorked]:
+    """The event that records a helper model's answer or work."""
+    fields = attrs.asdict(command, recurse=False)
+    if isinstance(command, RecordWork):
+        return (HelperWorked(**fields),)
+    return (HelperAsked(**attrs.asdict(fields.pop("answered"), recurse=False), **fields),)
+
+
+def take_settings(new: TakenSettings, taken: TakenSettings | None, at: int) -> tuple[InputEvent, ...]:
+    """Record the settings with which a request is decided; nothing if they were ``taken`` last."""
+    if new == taken:
+        return ()
+    fields = {name: getattr(new.settings, name) for name in _RECORDED_SETTINGS}
+    fields["tariff"] = fields["tariff"] or API
+    return (SettingsTaken(at=at, mode=new.mode, **fields),)
+
+
+def note_inputs(
+    noted: InputsSoFar, address: Address, number: int, at: int, wanted: Mode | None = None
 ) -> tuple[InputEvent, ...]:
-    """The events that a command causes after ``taken`` was recorded last; none if the command adds no information."""
-    match command:
-        case TakeSettings():
-            if command.taken == taken:
-                return ()
-            fields = {name: getattr(command.taken.settings, name) for name in _RECORDED_SETTINGS}
-            fields["tariff"] = fields["tariff"] or API
-            return (SettingsTaken(at=command.at, mode=command.taken.mode, **fields),)
-        case RecordInputs():
-            if command.wanted is None and command.noted == InputsSoFar():
-                return ()
-            fields = attrs.asdict(command, recurse=False)
-            return (GroundsNoted(**attrs.asdict(fields.pop("noted"), recurse=False), **fields),)
-        case RecordQuestion():
-            fields = attrs.asdict(command, recurse=False)
-            return (HelperAsked(**attrs.asdict(fields.pop("answered"), recurse=False), **fields),)
-        case RecordWork():
-            return (HelperWorked(**attrs.asdict(command, recurse=False)),)
+    """Record the inputs of the decision about a turn's round with this ``number``, and the mode that its request
+    ``wanted``; nothing without any.
+    """
+    if wanted is None and noted == InputsSoFar():
+        return ()
+    inputs = attrs.asdict(noted, recurse=False)
+    return (GroundsNoted(at=at, **attrs.asdict(address), round=number, wanted=wanted, **inputs),)
 
 
 def after(taken: TakenSettings | None, event: InputEvent) -> TakenSettings | None:

@@ -5,24 +5,10 @@ message referred to.
 """
 
 from collections.abc import Mapping
-from enum import Enum
 
 import attrs
 
 from mnemosyne.domain.session.address import TurnEvent
-
-
-class Why(Enum):
-    """The reason for a prefetch."""
-
-    RECALL = "recall"
-    """The user's message referred to something earlier."""
-    NAMED = "named"
-    """The user's message named a path or an identifier whose content it did not include."""
-    REQUESTED = "requested"
-    """A person asked for it."""
-    GOAL = "goal"
-    """The user's message began a new goal."""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,12 +33,12 @@ class Brought:
 @attrs.frozen(kw_only=True)
 class MemoryBrought(TurnEvent):
     """Text of objects was inserted after the client's message number ``message``, in a prompt of about ``prompt``
-    tokens. ``tokens`` is the total size of the insertion.
+    tokens. ``tokens`` is the total size of the insertion, and ``why`` its reason (`docs/events.md`).
     """
 
     message: int
     epoch: int
-    why: Why
+    why: str
     objects: tuple[Brought, ...]
     tokens: int
     prompt: int

@@ -102,9 +102,9 @@ def decide_epoch(
     """
     if not may_begin(asked):
         return NoRewrite("the request goes on in the midst of a reply")
-    if planned is None and asked.policy not in policies.BUILT_IN:
-        return NoRewrite(f"only a server asks the policy {asked.policy}")
-    planned = planned or policies.plan(asked.policy, situation, lambda: candidates_of(asked, session, sizes))
+    if planned is None and asked.settings.policy not in policies.BUILT_IN:
+        return NoRewrite(f"only a server asks the policy {asked.settings.policy}")
+    planned = planned or policies.plan(asked.settings.policy, situation, lambda: candidates_of(asked, session, sizes))
     if isinstance(planned, NoRewrite):
         return planned
     client = parse_client(asked)
@@ -337,7 +337,7 @@ def _find_long_gone(
     evicted = sorted(
         (each for each, fidelity in shown_at if fidelity is Fidelity.EVICTED), key=lambda each: each.places[0]
     )
-    room = round(RULE.told * choose_window(asked.window, asked.model, stated))
+    room = round(RULE.told * choose_window(asked.settings.window, asked.model, stated))
     while evicted and room > 0:
         room -= estimator.tokens(features_of_text(line_of(evicted.pop())))
     return frozenset(each.id for each in evicted)
@@ -393,7 +393,7 @@ def render(asked: PendingRequest, client: Sequence[Message], renderings: Renderi
         thinking_from=len(client),
         joins=asked.dialect.joins,
         omitted=find_repeated(client),
-        cite=assembly.CITE if asked.cited and renderings else "",
+        cite=assembly.CITE if asked.settings.cited and renderings else "",
     )
     written = [(each.number, raw) for each in made for raw in _write(each, asked)]
     messages, numbers = [raw for _, raw in written], [number for number, _ in written]

@@ -9,7 +9,6 @@ added when the cache is empty, as after a break or without cache markers, or tog
 import attrs
 
 from mnemosyne.domain.session.decide import SetMode, decide
-from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Session, evolve_all
@@ -40,20 +39,20 @@ class LateTools:
         return self.asked.forgotten and not self.command.behind
 
 
-def find(opening: Opening, settings: ServerSettings, sizes: Sizes) -> LateTools | None:
+def find(opening: Opening, sizes: Sizes) -> LateTools | None:
     """The tools that may be added with this request; None if its branch does not wait for any, or has to wait
     longer.
     """
     if not (_waits(opening) and may_drop_thinking(opening.read)):
         return None
-    if rounds.obstacle_in(opening.read) or rounds.why_too_dear(opening, settings):
+    if rounds.obstacle_in(opening.read) or rounds.why_too_dear(opening):
         return None
     behind = opening.branch.behind
     prompt, tools = (0, 0) if behind else rounds.count_with_tools(opening, sizes)
     if prompt + tools > RULE.margin * prompt:
         return None
-    command = rounds.set_mode(opening, settings, Mode.MANAGE, WITH_AN_EPOCH if behind else LARGE_ENOUGH, late=True)
-    return LateTools(command=command, session=_session(opening, command), asked=_ask(opening, settings))
+    command = rounds.set_mode(opening, Mode.MANAGE, WITH_AN_EPOCH if behind else LARGE_ENOUGH, late=True)
+    return LateTools(command=command, session=_session(opening, command), asked=_ask(opening))
 
 
 def _waits(opening: Opening) -> bool:
@@ -71,7 +70,7 @@ def _session(opening: Opening, command: SetMode) -> Session:
     return attrs.evolve(session, branches={**session.branches, branch.name: attrs.evolve(branch, wire=wire)})
 
 
-def _ask(opening: Opening, settings: ServerSettings) -> PendingRequest:
+def _ask(opening: Opening) -> PendingRequest:
     history = opening.anew
     kept = min(opening.began.kept, len(history.ends))
     sent = history.ends[kept - 1] if kept else 0
@@ -82,23 +81,19 @@ def _ask(opening: Opening, settings: ServerSettings) -> PendingRequest:
         read=opening.read,
         before=attrs.evolve(history, messages=history.messages[:sent], ends=history.ends[:kept], epoch=0),
         history=history,
-        window=settings.window,
-        tariff=rounds.tariff_of(opening, settings),
-        policy=settings.policy,
-        mode=settings.fidelity,
-        cited=settings.cited,
-        by_kind=settings.by_kind,
+        settings=opening.settings,
+        tariff=rounds.tariff_of(opening),
         joins=True,
         behind=opening.branch.behind,
-        forgotten=_is_forgotten(opening, settings),
+        forgotten=_is_forgotten(opening),
     )
 
 
-def _is_forgotten(opening: Opening, settings: ServerSettings) -> bool:
+def _is_forgotten(opening: Opening) -> bool:
     """Whether the provider has cached nothing of the earlier prompts: the model changed, nothing is cached, or the
     entry expired.
     """
-    read, last, tariff = opening.read, opening.last, rounds.tariff_of(opening, settings)
+    read, last, tariff = opening.read, opening.last, rounds.tariff_of(opening)
     if last is None or last.model != opening.began.model or not rounds.is_remembered(read, tariff):
         return True
     return opening.at - last.at >= tariff.life(hour=asks_for_an_hour(read))

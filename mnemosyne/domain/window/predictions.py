@@ -23,10 +23,10 @@ def find_room(asked: PendingRequest, session: Session, sizes: Sizes) -> int:
     """The tokens that fit the window and that the session can pay: even if nothing of them is used, it must not cost
     more than the margin over its cost without the proxy.
     """
-    if asked.restores not in PREDICTING:
+    if asked.settings.restores not in PREDICTING:
         return 0
-    window = choose_window(asked.window, asked.model, session.find_stated_window(asked.model))
-    free = find_limit(asked.window, asked.model, session) - count_prompt(asked, session, sizes)
+    window = choose_window(asked.settings.window, asked.model, session.find_stated_window(asked.model))
+    free = find_limit(asked.settings.window, asked.model, session) - count_prompt(asked, session, sizes)
     costs = costs_of(asked.tariff, asked.model, session.ledger, hour=markers.asks_for_an_hour(asked.read))
     paid = min((RULE.margin * each.shadow - each.billed) / (each.write + KEPT * each.read) for each in costs)
     return max(0, min(MOST_TOKENS, window // SHARE, free, int(paid)) - OWN_TEXT)

@@ -114,16 +114,16 @@ class _Earlier:
 
 def expect(asked: PendingRequest, session: Session) -> PendingRequest:
     """The request with all referenced content inserted if it has room, so that the planner sees its final size."""
-    limit = find_limit(asked.window, asked.model, session)
-    history, _ = _answer(asked, session, lambda: limit if asked.restores != "model" else 0)
+    limit = find_limit(asked.settings.window, asked.model, session)
+    history, _ = _answer(asked, session, lambda: limit if asked.settings.restores != "model" else 0)
     return asked if history is asked.history else attrs.evolve(asked, history=history)
 
 
 def answer(asked: PendingRequest, session: Session, sizes: Sizes) -> tuple[UpstreamHistory, tuple[ObjectEvent, ...]]:
     """Insert evicted content where new messages refer to it. Return the history and the resulting events."""
-    limit = find_limit(asked.window, asked.model, session)
+    limit = find_limit(asked.settings.window, asked.model, session)
     return _answer(
-        asked, session, lambda: limit - count_prompt(asked, session, sizes) if asked.restores != "model" else 0
+        asked, session, lambda: limit - count_prompt(asked, session, sizes) if asked.settings.restores != "model" else 0
     )
 
 

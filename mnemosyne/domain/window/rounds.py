@@ -177,9 +177,9 @@ def opening_of(
 # Tariffs
 
 
-def tariff_of(opening: Opening, settings: ServerSettings) -> Tariff:
+def tariff_of(opening: Opening) -> Tariff:
     """The tariff of a request: the one that the server's settings name, otherwise the detected one."""
-    return find_tariff(opening.branch.client_headers, opening.read, settings)
+    return find_tariff(opening.branch.client_headers, opening.read, opening.settings)
 
 
 def find_tariff(client: ClientHeaders | None, read: Transcript, settings: ServerSettings) -> Tariff:
@@ -205,7 +205,7 @@ def stands_on_settings(opening: Opening) -> bool:
     return asked is not Mode.OBSERVE or opening.branch.mode is not Mode.OBSERVE
 
 
-def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMode | None]:
+def choose_mode(opening: Opening) -> tuple[Mode, SetMode | None]:
     """The branch's mode, and the command that sets it if this request decides it. For a branch that waits for its
     memory tools, ``late_tools`` decides when they are added.
 
@@ -215,38 +215,34 @@ def choose_mode(opening: Opening, settings: ServerSettings) -> tuple[Mode, SetMo
     branch, wanted = opening.branch, opening.asked
 
     def set_to(mode: Mode, why: str, *, late: bool = False) -> tuple[Mode, SetMode]:
-        return mode, set_mode(opening, settings, mode, why, late=late)
+        return mode, set_mode(opening, mode, why, late=late)
 
     if opening.begins_branch:
         if (wanted or opening.default) is Mode.OBSERVE:
             return Mode.OBSERVE, None
         off = TURNED_OFF if wanted is Mode.BYPASS else ""
-        why_not = _obstacle_at_first(opening) or off or why_too_dear(opening, settings)
+        why_not = _obstacle_at_first(opening) or off or why_too_dear(opening)
         if why_not:
             return set_to(Mode.BYPASS if _holds_our_thinking(opening) else Mode.OBSERVE, why_not)
-        if opening.takes_behind and settings.tool_budget is None and not settings.tell_repeats:
+        if opening.takes_behind and opening.settings.tool_budget is None and not opening.settings.tell_repeats:
             return set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
-        return (
-            set_to(Mode.OBSERVE, TOO_SMALL, late=True)
-            if _is_small(opening, settings)
-            else set_to(Mode.MANAGE, ASKED_FOR)
-        )
+        return set_to(Mode.OBSERVE, TOO_SMALL, late=True) if _is_small(opening) else set_to(Mode.MANAGE, ASKED_FOR)
     if branch.mode is Mode.OBSERVE and wanted is Mode.MANAGE and opening.is_last and not branch.late:
-        why_not = obstacle(branch.kind, opening.read) or why_too_dear(opening, settings)
+        why_not = obstacle(branch.kind, opening.read) or why_too_dear(opening)
         return (branch.mode, None) if why_not else set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
     if branch.mode is Mode.OBSERVE and branch.late and branch.behind is not opening.takes_behind:
         return set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
-        why = _why_no_longer(opening, wanted) or why_too_dear(opening, settings)
+        why = _why_no_longer(opening, wanted) or why_too_dear(opening)
         if why is not None:
             return set_to(Mode.BYPASS, why if opening.fits else f"{why}; {NO_LONGER_FITS}")
     return branch.mode, None
 
 
-def set_mode(opening: Opening, settings: ServerSettings, mode: Mode, why: str, *, late: bool) -> SetMode:
+def set_mode(opening: Opening, mode: Mode, why: str, *, late: bool) -> SetMode:
     """The command that sets the mode of a request's branch. A managed branch gets the tool budget of the settings."""
     behind = late and opening.takes_behind and (opening.branch.behind or mode is Mode.OBSERVE)
-    budget = settings.tool_budget if mode is Mode.MANAGE and not behind else None
+    budget = opening.settings.tool_budget if mode is Mode.MANAGE and not behind else None
     if budget is not None and tool_paging.loads_tools_itself(tool_paging.tools_of(opening.read)):
         budget, why = None, f"{why}; {ITS_CLIENT_PAGES}"
     return SetMode(
@@ -260,13 +256,13 @@ def set_mode(opening: Opening, settings: ServerSettings, mode: Mode, why: str, *
     )
 
 
-def _is_small(opening: Opening, settings: ServerSettings) -> bool:
+def _is_small(opening: Opening) -> bool:
     """Whether the memory tools would make the session too expensive if it ended with this request and nothing of the
     request was cached.
     """
-    if settings.manages_small:
+    if opening.settings.manages_small:
         return False
-    read, ledger, tariff = opening.read, count_observed(opening.session.ledger), tariff_of(opening, settings)
+    read, ledger, tariff = opening.read, count_observed(opening.session.ledger), tariff_of(opening)
     prompt, tools = count_with_tools(opening, Sizes())
     for cost in costs_of(tariff, read.fields.model, ledger, hour=asks_for_an_hour(read)):
         write = cost.write if is_remembered(read, tariff) else 1
@@ -298,10 +294,10 @@ def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
     return read.dialect.find_obstacle(lambda key: None if key == read.dialect.array else read.member(key)) or None
 
 
-def why_too_dear(opening: Opening, settings: ServerSettings) -> str | None:
+def why_too_dear(opening: Opening) -> str | None:
     """The reason why the cost so far rules out managing; None if it does not, or the tariff is not billed."""
     why = why_to_stop(opening.session.ledger)
-    return why if why is not None and tariff_of(opening, settings).is_billed else None
+    return why if why is not None and tariff_of(opening).is_billed else None
 
 
 def may_be_managed_elsewhere(opening: Opening) -> bool:
@@ -311,12 +307,12 @@ def may_be_managed_elsewhere(opening: Opening) -> bool:
     return (opening.opened is not None or opening.branch.late) and _has_model_words(opening.read)
 
 
-def mode_without_us(opening: Opening, settings: ServerSettings) -> SetMode | None:
+def mode_without_us(opening: Opening) -> SetMode | None:
     """The command that sets the mode of a branch whose request is passed through or sent as a fallback: a new branch is
     never managed then, unless its memory tools may join later. None if this request decides no mode, or the branch is
     not to be managed.
     """
-    mode, command = choose_mode(opening, settings)
+    mode, command = choose_mode(opening)
     if not opening.begins_branch:
         return command if mode is Mode.OBSERVE else None
     if command is not None and mode is Mode.MANAGE:

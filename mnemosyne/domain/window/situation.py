@@ -13,12 +13,13 @@ from mnemosyne.domain.cost.tariffs import PaidIn, Tariff
 from mnemosyne.domain.cost.tokens import Estimator, Features, features_of_block, features_of_message, features_of_text
 from mnemosyne.domain.objects.aggregate import MemoryObject, may_be_extracted
 from mnemosyne.domain.objects.faults import ReuseRecord
-from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
+from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.index import Described
 from mnemosyne.domain.objects.losses import describe_form
 from mnemosyne.domain.objects.memory import BranchView
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.ledger import Ledger, compaction_point, count_observed, equivalents, weighing_price
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
@@ -26,7 +27,6 @@ from mnemosyne.domain.window.ages import WRITTEN, Candidate, Later, Quotable, Re
 from mnemosyne.domain.window.assembly import Message
 from mnemosyne.domain.window.object_sizes import Size, alone, size_of
 from mnemosyne.domain.window.planning import CostSoFar, Situation
-from mnemosyne.domain.window.policies import ECONOMIC
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.window.window_size import choose_window, find_model_window
 from mnemosyne.domain.wire import json_values, markers
@@ -45,10 +45,9 @@ class PendingRequest:
     """A request of a managed branch that is about to be sent at the time ``at``: the client's request, the history sent
     ``before``, the ``history`` without a rewrite, and the tariff of the payer.
 
-    ``window`` and ``policy`` as in SettingsTaken. ``joins``: the memory tools join a conversation that was sent without
-    them. ``behind``: they are, or will be, behind the cached head. ``forgotten``: the provider has cached nothing of
-    it, whenever it was sent. ``kept`` counts the client's messages that were sent before. ``mode`` as in
-    ``planning.Situation``. ``restores``, ``cited`` and ``by_kind`` as in SettingsTaken.
+    ``joins``: the memory tools join a conversation that was sent without them. ``behind``: they are, or will be, behind
+    the cached head. ``forgotten``: the provider has cached nothing of it, whenever it was sent. ``kept`` counts the
+    client's messages that were sent before.
     """
 
     at: int
@@ -57,16 +56,11 @@ class PendingRequest:
     read: Transcript = attrs.field(repr=False)
     before: UpstreamHistory
     history: UpstreamHistory
-    window: int | None
+    settings: ServerSettings
     tariff: Tariff
-    policy: str = ECONOMIC
     joins: bool = False
     behind: bool = False
     forgotten: bool = False
-    restores: str = "both"
-    cited: bool = False
-    by_kind: bool = True
-    mode: FidelityMode = FidelityMode.THRIFTY
     kept: int = attrs.field()
 
     @kept.default
@@ -196,8 +190,8 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         ttl=0 if asked.forgotten else asked.tariff.life(hour=hour),
         write=in_first.write,
         read=in_first.read,
-        window=choose_window(asked.window, asked.model, session.find_stated_window(asked.model)),
-        limit=find_limit(asked.window, asked.model, session),
+        window=choose_window(asked.settings.window, asked.model, session.find_stated_window(asked.model)),
+        limit=find_limit(asked.settings.window, asked.model, session),
         billed=in_first.billed,
         shadow=in_first.shadow,
         also=tuple(also),
@@ -206,9 +200,9 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         joining=joining,
         behind=asked.behind,
         reuse=count_reuse(
-            session.eviction_turns.find_record(asked.branch), session.memory.objects, by_kind=asked.by_kind
+            session.eviction_turns.find_record(asked.branch), session.memory.objects, by_kind=asked.settings.by_kind
         ),
-        mode=asked.mode,
+        mode=asked.settings.fidelity,
     )
 
 

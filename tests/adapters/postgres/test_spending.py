@@ -47,12 +47,12 @@ async def test_the_last_accepted_answer_is_found_by_its_key(dsn: str) -> None:
         spending = PostgresSpending(world.database, PostgresEventLog(world.database, event_codec()))
         accepted = worked("o", at=TODAY, record='{"n": 1}')
         rejected = attrs.evolve(accepted, record="", rejected=("it is empty",))
-        events = [decision_inputs.decide(each, None)[0] for each in (accepted, rejected)]
+        events = [decision_inputs.decide(each)[0] for each in (accepted, rejected)]
         await record(world, 1, *events)
         assert await spending.find(b"k" * 32) == '{"n": 1}'
         assert await spending.find(b"other") is None
         assert (await spending.on_day(5)).helpers == 10
-        await record(world, 2, decision_inputs.decide(attrs.evolve(accepted, record='{"n": 2}'), None)[0])
+        await record(world, 2, decision_inputs.decide(attrs.evolve(accepted, record='{"n": 2}'))[0])
         assert await spending.find(b"k" * 32) == '{"n": 2}'
 
 

@@ -36,7 +36,7 @@ def test_promises_with_a_quotation_hold_and_the_others_are_withdrawn() -> None:
     summary = attrs.evolve(made, losses=Losses(can_answer=PROMISES, fault_when=("the lifetime",)))
     known = fold(created("a"), ObjectSummarized(**attrs.asdict(summary, recurse=False)))
     work = worked("a.L1", task="audit", record=verdict.text)
-    after = reduce(evolve, decision_inputs.decide(work, None), Session(memory=known)).memory
+    after = reduce(evolve, decision_inputs.decide(work), Session(memory=known)).memory
     losses = after.objects["a"].renditions[Fidelity.DETAILED].losses
     assert losses.can_answer == (PROMISES[0], PROMISES[2])
     assert losses.fault_when == ("the lifetime",)

@@ -28,7 +28,7 @@ def test_scores_are_folded_into_the_objects_and_leave_their_admission_unchanged(
     assert len(verdict.dropped) == 1
     known = reduce(memory.evolve, [created("a"), created("c")], memory.Memory())
     work = worked("a", task="utility", record=verdict.text)
-    after = reduce(evolve, decision_inputs.decide(work, None), Session(memory=known)).memory
+    after = reduce(evolve, decision_inputs.decide(work), Session(memory=known)).memory
     assert (after.objects["a"].utility, after.objects["c"].utility) == (0.25, None)
     assert after.objects["a"].admission == known.objects["a"].admission
 

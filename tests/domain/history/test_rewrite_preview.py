@@ -32,7 +32,7 @@ def make_preview_inputs(turn: int | None = None) -> tuple[Sequence[Recorded[Even
 
 def test_the_preview_uses_the_clients_history_without_new_messages() -> None:
     _, found, asked = make_preview_inputs()
-    assert (asked.turn, asked.window, asked.at) == (found.turn + 1, 50_000, 10**9)
+    assert (asked.turn, asked.settings.window, asked.at) == (found.turn + 1, 50_000, 10**9)
     assert asked.before == asked.history
     assert asked.history.messages == tuple(asked.read.message_bytes(each) for each in range(len(asked.read.messages)))
     assert asked.history.ends == tuple(range(1, len(asked.read.messages) + 1))

@@ -1,16 +1,17 @@
 """Decision inputs: recorded unless empty, and folded to the current settings."""
 
+from typing import Any
+
 import attrs
 import pytest
 
 from mnemosyne.domain.objects.fidelity import FidelityMode
 from mnemosyne.domain.session import decision_inputs
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decision_inputs import (
-    RecordInputs,
     RecordQuestion,
     ServerSettings,
     TakenSettings,
-    TakeSettings,
     question_of,
 )
 from mnemosyne.domain.session.input_events import (
@@ -41,12 +42,12 @@ SETTINGS = ServerSettings(
     refused=("x-mnemosyne-policy: not allowed",),
 )
 TAKEN = TakenSettings(mode=Mode.MANAGE, settings=SETTINGS)
-NOTE = RecordInputs(at=7, branch="main", turn=3, attempt=1, round=1, noted=InputsSoFar())
+NOTE: dict[str, Any] = {"noted": InputsSoFar(), "address": Address("main", 3, 1), "number": 1, "at": 7, "wanted": None}
 ANSWER = IndexFound(question=b"q", passages=None, missing=0)
 
 
 def test_settings_are_recorded_only_when_they_change() -> None:
-    (event,) = decision_inputs.decide(TakeSettings(at=7, taken=TAKEN), None)
+    (event,) = decision_inputs.take_settings(TAKEN, None, 7)
     assert event == SettingsTaken(
         at=7,
         mode=Mode.MANAGE,
@@ -72,11 +73,11 @@ def test_settings_are_recorded_only_when_they_change() -> None:
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)
-    assert decision_inputs.decide(TakeSettings(at=8, taken=TAKEN), after.taken) == ()
+    assert decision_inputs.take_settings(TAKEN, after.taken, 8) == ()
     assert decision_inputs.in_force(after.taken, ServerSettings(window=1)) == SETTINGS
     assert decision_inputs.in_force(None, ServerSettings(window=1)) == ServerSettings(window=1)
     wider = attrs.evolve(TAKEN, settings=attrs.evolve(SETTINGS, window=90_000))
-    assert len(decision_inputs.decide(TakeSettings(at=8, taken=wider), after.taken)) == 1
+    assert len(decision_inputs.take_settings(wider, after.taken, 8)) == 1
 
 
 @pytest.mark.parametrize(
@@ -90,11 +91,11 @@ def test_settings_are_recorded_only_when_they_change() -> None:
     ],
 )
 def test_decision_inputs_are_recorded_if_not_empty_and_change_no_state(change: dict[str, object]) -> None:
-    command = attrs.evolve(NOTE, **change)  # type: ignore[arg-type]
-    assert decision_inputs.decide(NOTE, TAKEN) == ()
-    (event,) = decision_inputs.decide(command, TAKEN)
+    given: dict[str, Any] = NOTE | change
+    assert decision_inputs.note_inputs(**NOTE) == ()
+    (event,) = decision_inputs.note_inputs(**given)
     assert isinstance(event, GroundsNoted)
-    assert (event.wanted, event.late, event.found) == (command.wanted, command.noted.late, command.noted.found)
+    assert (event.wanted, event.late, event.found) == (given["wanted"], given["noted"].late, given["noted"].found)
     assert decision_inputs.after(TAKEN, event) == TAKEN
     assert redact(event) == event
 
@@ -103,7 +104,7 @@ def test_a_helper_question_is_recorded_with_answer_and_cost_and_changes_no_state
     said = GroundedSentence(text="The pool holds 20.", object="a", start=3, end=19)
     answered = HelperAnswer(helper="h", sentences=(said,), dropped=1, nanodollars=5)
     (event,) = decision_inputs.decide(
-        RecordQuestion(at=7, branch="main", turn=3, call="c", question="how many?", answered=answered), TAKEN
+        RecordQuestion(at=7, branch="main", turn=3, call="c", question="how many?", answered=answered)
     )
     assert isinstance(event, HelperAsked)
     assert (event.turn, event.call, event.question) == (3, "c", "how many?")

@@ -14,6 +14,7 @@ from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectPinned, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.memory import Memory
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.ledger import Account, Ledger
 from mnemosyne.domain.session.round_events import EpochBegan
@@ -50,7 +51,7 @@ ASKED = PendingRequest(
     read=READ.transcript,
     before=HISTORY,
     history=HISTORY,
-    window=100_000,
+    settings=ServerSettings(window=100_000),
     tariff=tariff_of("api"),
 )
 
@@ -162,9 +163,7 @@ def asked(of: Transcript, *last: dict[str, Any]) -> PendingRequest:
         history = UpstreamHistory(
             messages=(), ends=(), replies={1: (Round(content=last, results={}),)}, dialect=MESSAGES
         )
-    return PendingRequest(
-        at=0, branch="main", turn=2, read=of, before=history, history=history, window=1, tariff=ASKED.tariff
-    )
+    return attrs.evolve(ASKED, turn=2, read=of, before=history, history=history)
 
 
 @pytest.mark.parametrize(

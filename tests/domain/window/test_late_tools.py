@@ -53,7 +53,7 @@ def waiting(*sizes: int, **options: Any) -> Story:
     """A session whose first request was too small."""
     story = Story()
     first = opening(story, body(*sizes, **options), MINUTE)
-    mode, command = choose_mode(first, SETTINGS)
+    mode, command = choose_mode(first)
     assert (mode, command) == (Mode.OBSERVE, _late(first))
     assert command is not None
     story.do(command)
@@ -71,19 +71,19 @@ def test_first_request_is_observed_if_the_tools_exceed_two_percent(size: int) ->
 
 def test_large_first_request_is_managed() -> None:
     first = opening(Story(), body(20_000), MINUTE)
-    assert choose_mode(first, SETTINGS) == choose_mode(first, attrs.evolve(SETTINGS, manages_small=True))
+    assert choose_mode(first) == choose_mode(attrs.evolve(first, settings=attrs.evolve(SETTINGS, manages_small=True)))
     small = opening(Story(), body(100), MINUTE)
-    assert choose_mode(small, attrs.evolve(SETTINGS, manages_small=True))[0] is Mode.MANAGE
+    assert choose_mode(attrs.evolve(small, settings=attrs.evolve(SETTINGS, manages_small=True)))[0] is Mode.MANAGE
 
 
 def test_small_first_request_waits_for_tools_even_if_the_client_could_not_wait() -> None:
     first = opening(Story(), body(100), MINUTE)
-    assert mode_without_us(first, SETTINGS) == _late(first)
+    assert mode_without_us(first) == _late(first)
 
 
 def test_tools_are_added_only_after_the_cache_expired() -> None:
     for after, come in ((4 * MINUTE, False), (5 * MINUTE, True)):
-        found = existing(late_tools.find(opening(waiting(100), body(100, 20_000), MINUTE + after), SETTINGS, Sizes()))
+        found = existing(late_tools.find(opening(waiting(100), body(100, 20_000), MINUTE + after), Sizes()))
         assert found.are_free is come
         assert (found.command.mode, found.command.late) == (Mode.MANAGE, True)
 
@@ -91,7 +91,7 @@ def test_tools_are_added_only_after_the_cache_expired() -> None:
 @pytest.mark.parametrize("seconds", [1, 1_000])
 def test_tools_keep_waiting_in_a_small_prompt_after_any_break(seconds: int) -> None:
     story = waiting(100)
-    assert late_tools.find(opening(story, body(100, 5_000), (60 + seconds) * 1_000_000), SETTINGS, Sizes()) is None
+    assert late_tools.find(opening(story, body(100, 5_000), (60 + seconds) * 1_000_000), Sizes()) is None
 
 
 def test_tools_are_added_at_once_without_a_cache_or_for_another_model() -> None:
@@ -100,22 +100,22 @@ def test_tools_are_added_at_once_without_a_cache_or_for_another_model() -> None:
     assert same.last is not None
     other = attrs.evolve(same, last=attrs.evolve(same.last, model="claude-sonnet-4-5"))
     for each in (unmarked, other):
-        assert existing(late_tools.find(each, SETTINGS, Sizes())).are_free
+        assert existing(late_tools.find(each, Sizes())).are_free
 
 
 def test_tools_are_not_added_if_managing_is_off_or_unwanted_or_thinking_must_stay() -> None:
     at = 10 * MINUTE
     ripe = opening(waiting(100), body(100, 20_000), at)
-    assert late_tools.find(ripe, SETTINGS, Sizes()) is not None
+    assert late_tools.find(ripe, Sizes()) is not None
     for each in (
         attrs.evolve(ripe, wanted=Mode.OBSERVE),
         attrs.evolve(ripe, default=Mode.OBSERVE),
         attrs.evolve(ripe, session=attrs.evolve(ripe.session, switched=False)),
     ):
-        assert late_tools.find(each, SETTINGS, Sizes()) is None
+        assert late_tools.find(each, Sizes()) is None
     observed = Story()
     opening(observed, body(100), MINUTE, Mode.OBSERVE)
-    assert late_tools.find(opening(observed, body(100, 20_000), at), SETTINGS, Sizes()) is None
+    assert late_tools.find(opening(observed, body(100, 20_000), at), Sizes()) is None
 
 
 def test_fork_waits_for_tools_like_its_parent() -> None:
@@ -123,12 +123,12 @@ def test_fork_waits_for_tools_like_its_parent() -> None:
     opening(story, body(100, 200), 2 * MINUTE)
     fork = opening(story, body(100, 20_000), 10 * MINUTE)
     assert fork.opened is not None
-    assert existing(late_tools.find(fork, SETTINGS, Sizes())).are_free
+    assert existing(late_tools.find(fork, Sizes())).are_free
 
 
 def test_history_continues_with_the_requests_of_the_client() -> None:
     ripe = opening(waiting(100), body(100, 20_000), 10 * MINUTE)
-    found = existing(late_tools.find(ripe, SETTINGS, Sizes()))
+    found = existing(late_tools.find(ripe, Sizes()))
     wire = existing(found.session.branches["main"].wire)
     branch = ripe.session.branches["main"]
     assert (wire.epoch, wire.ends, wire.body_version, wire.at) == (0, (), branch.body_version, MINUTE)
@@ -139,7 +139,7 @@ def test_history_continues_with_the_requests_of_the_client() -> None:
 
 def test_adding_tools_rewrites_the_whole_prompt() -> None:
     ripe = opening(waiting(100), body(100, 20_000), 2 * MINUTE)
-    found = existing(late_tools.find(ripe, SETTINGS, Sizes()))
+    found = existing(late_tools.find(ripe, Sizes()))
     wire = existing(found.session.branches["main"].wire)
     situation = situation_of(found.asked, found.session, wire, Sizes())
     assert situation.joining > 0
@@ -156,7 +156,7 @@ def test_joining_reads_and_weighs_each_message_once(monkeypatch: pytest.MonkeyPa
     read, weighed, sizes = Counted(upstream_history.first), Counted(tokens.features_of_message), Sizes()
     monkeypatch.setattr(upstream_history, "first", read)
     monkeypatch.setattr(situation, "features_of_message", weighed)
-    found = existing(late_tools.find(ripe, SETTINGS, sizes))
+    found = existing(late_tools.find(ripe, sizes))
     wire = existing(found.session.branches["main"].wire)
     situation_of(found.asked, found.session, wire, sizes)
     assert (read.calls, weighed.calls) == (1, len(found.asked.read.messages))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.objects.events import BlockPlace, FaultKind, ObjectEvent, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.window import rereads, upstream_history
@@ -71,7 +72,7 @@ def ask(steps: Sequence[Step], written: Written = MESSAGES, window: int = 100_00
         read=read,
         before=history,
         history=history,
-        window=window,
+        settings=ServerSettings(window=window),
         tariff=tariff_of("api"),
         kept=len(read.messages) - 1,
     )

@@ -57,7 +57,7 @@ def opening(story: Story, raw: bytes, wanted: Mode | None = None, who: RequestOr
 def managed() -> Story:
     """A session whose first request is managed."""
     story = Story()
-    _, command = choose_mode(opening(story, body(PROMPT)), SETTINGS)
+    _, command = choose_mode(opening(story, body(PROMPT)))
     assert command is not None
     story.do(command)
     return story
@@ -67,7 +67,7 @@ def managed() -> Story:
     ("wanted", "mode"), [(None, Mode.MANAGE), (Mode.MANAGE, Mode.MANAGE), (Mode.OBSERVE, Mode.OBSERVE)]
 )
 def test_first_request_decides_by_the_wanted_mode_or_the_default(wanted: Mode | None, mode: Mode) -> None:
-    assert choose_mode(opening(Story(), body(PROMPT), wanted), PAGING)[0] is mode
+    assert choose_mode(attrs.evolve(opening(Story(), body(PROMPT), wanted), settings=PAGING))[0] is mode
 
 
 def test_deviating_bill_ends_managing_only_under_a_billed_tariff() -> None:
@@ -77,8 +77,8 @@ def test_deviating_bill_ends_managing_only_under_a_billed_tariff() -> None:
     recent = ((Fraction(100), Fraction(300)),) * LEAST
     dear = attrs.evolve(goes_on.session, ledger=attrs.evolve(goes_on.session.ledger, recent=recent))
     billed = attrs.evolve(goes_on, session=dear)
-    assert choose_mode(billed, SETTINGS)[0] is Mode.BYPASS
-    assert choose_mode(billed, attrs.evolve(SETTINGS, tariff="local"))[0] is Mode.MANAGE
+    assert choose_mode(billed)[0] is Mode.BYPASS
+    assert choose_mode(attrs.evolve(billed, settings=attrs.evolve(SETTINGS, tariff="local")))[0] is Mode.MANAGE
 
 
 def test_tariff_depends_on_the_provider_of_the_request() -> None:
@@ -106,18 +106,18 @@ def test_tariff_depends_on_the_provider_of_the_request() -> None:
 
 
 def test_tool_budget_is_set_only_with_managing() -> None:
-    _, command = choose_mode(opening(Story(), body(PROMPT)), PAGING)
+    _, command = choose_mode(attrs.evolve(opening(Story(), body(PROMPT)), settings=PAGING))
     assert command is not None
     assert (command.mode, command.tool_budget) == (Mode.MANAGE, 500)
 
 
 def test_tools_of_a_client_that_loads_them_itself_are_not_paged() -> None:
     deferring = body(PROMPT, tools=[TOOL, {**TOOL, "name": "Other", "defer_loading": True}])
-    _, command = choose_mode(opening(Story(), deferring), PAGING)
+    _, command = choose_mode(attrs.evolve(opening(Story(), deferring), settings=PAGING))
     assert command is not None
     assert (command.mode, command.tool_budget) == (Mode.MANAGE, None)
     assert ITS_CLIENT_PAGES in command.why
-    _, unasked = choose_mode(opening(Story(), deferring), SETTINGS)
+    _, unasked = choose_mode(opening(Story(), deferring))
     assert unasked is not None
     assert ITS_CLIENT_PAGES not in unasked.why
 
@@ -133,7 +133,7 @@ def test_tools_of_a_client_that_loads_them_itself_are_not_paged() -> None:
     ],
 )
 def test_unmanageable_branch_is_observed_with_a_reason(raw: bytes, who: RequestOrigin | None, why: str) -> None:
-    mode, command = choose_mode(opening(Story(), raw, who=who), SETTINGS)
+    mode, command = choose_mode(opening(Story(), raw, who=who))
     assert mode is Mode.OBSERVE
     assert command is not None
     assert why in command.why
@@ -145,11 +145,11 @@ def test_first_request_records_that_managing_is_off() -> None:
         attrs.evolve(first, wanted=Mode.BYPASS),
         attrs.evolve(first, session=attrs.evolve(first.session, switched=False)),
     ):
-        mode, command = choose_mode(off, PAGING)
+        mode, command = choose_mode(attrs.evolve(off, settings=PAGING))
         assert command is not None
         assert (mode, command.mode, command.why) == (Mode.OBSERVE, Mode.OBSERVE, TURNED_OFF)
     side = opening(Story(), body(PROMPT), Mode.BYPASS, origin(kind=RequestKind.SIDE))
-    _, command = choose_mode(side, SETTINGS)
+    _, command = choose_mode(side)
     assert command is not None
     assert "not a conversation" in command.why
 
@@ -157,19 +157,19 @@ def test_first_request_records_that_managing_is_off() -> None:
 def test_managed_branch_stays_managed_until_another_mode_is_requested() -> None:
     story = managed()
     second = opening(story, body(PROMPT, SAID, ANSWERED))
-    assert choose_mode(second, SETTINGS) == (Mode.MANAGE, None)
-    mode, command = choose_mode(attrs.evolve(second, wanted=Mode.OBSERVE), SETTINGS)
+    assert choose_mode(second) == (Mode.MANAGE, None)
+    mode, command = choose_mode(attrs.evolve(second, wanted=Mode.OBSERVE))
     assert (mode, command is not None) == (Mode.BYPASS, True)
     off = attrs.evolve(second, session=attrs.evolve(second.session, switched=False))
-    assert choose_mode(off, SETTINGS)[0] is Mode.BYPASS
+    assert choose_mode(off)[0] is Mode.BYPASS
 
 
 def test_first_request_sent_as_passthrough_is_never_managed() -> None:
     first = opening(Story(), body(PROMPT))
-    command = mode_without_us(first, SETTINGS)
+    command = mode_without_us(first)
     assert isinstance(command, SetMode)
     assert (command.mode, command.why) == (Mode.OBSERVE, TOO_LATE)
-    assert mode_without_us(opening(managed(), body(PROMPT, SAID, ANSWERED)), SETTINGS) is None
+    assert mode_without_us(opening(managed(), body(PROMPT, SAID, ANSWERED))) is None
 
 
 def test_opening_knows_its_branch_and_whether_it_continues() -> None:

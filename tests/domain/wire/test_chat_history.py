@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.assembly import ObjectRendering, Renderings
@@ -47,7 +48,14 @@ def asked(messages: list[Json]) -> PendingRequest:
         [read.message_bytes(number) for number in range(len(messages))], dialect=read.dialect
     )
     return PendingRequest(
-        at=0, branch="main", turn=9, read=read, before=history, history=history, window=1, tariff=tariff_of("local")
+        at=0,
+        branch="main",
+        turn=9,
+        read=read,
+        before=history,
+        history=history,
+        settings=ServerSettings(),
+        tariff=tariff_of("local"),
     )
 
 

@@ -20,6 +20,7 @@ from benchmarks.replies import reply_of
 from campaigns.counts.grown import KeepingLog
 from mnemosyne.actors import messages
 from mnemosyne.actors.actor_services import ActorServices
+from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -53,9 +54,8 @@ def turns(_: Sequence[Server], quick: bool) -> list[Row]:
 async def _play(mode: Mode, profile: cProfile.Profile | None, whole: History, first: int, count: int) -> float:
     """Play a session; the thread's seconds of its last ``count`` turns, which are profiled."""
     log, outside = KeepingLog(), ActorServices(patience=PATIENT)
-    actor = SessionActor(
-        IDENTITY, event_log=log, contents=log, journal=log, new_salt=lambda: bytes(16), outside=outside
-    )
+    memory = Loaded(IDENTITY, log, log, lambda: bytes(16))
+    actor = SessionActor(memory, event_log=log, journal=log, outside=outside)
     turns = [(turn, whole.body(turn), _make_reply(whole, turn)) for turn in range(1, first + count)]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)

@@ -10,6 +10,7 @@ import trio
 from benchmarks.history import History
 from benchmarks.replies import reply_of
 from mnemosyne.actors.messages import Identity
+from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.app.storage import Storage, open_database, run_journal, storage_of
@@ -33,10 +34,8 @@ async def open_log(data_dir: Path) -> AsyncIterator[tuple[Database, Storage]]:
 async def record(storage: Storage, history: History, session: str, turns: int) -> None:
     """Record the first turns of a history as a session."""
     identity = Identity(stream=stream_of(TENANT, session), tenant=TENANT, external_id=session)
-    events, contents, journal = storage.events, storage.contents, storage.journal
-    actor = SessionActor(
-        identity, event_log=events, contents=contents, journal=journal, new_salt=lambda: secrets.token_bytes(16)
-    )
+    memory = Loaded(identity, storage.contents, storage.events, lambda: secrets.token_bytes(16))
+    actor = SessionActor(memory, event_log=storage.events, journal=storage.journal)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)
         talk = Talk(plain(), identity.stream, actor)

@@ -358,7 +358,7 @@ def _ask(item: Item, question: str) -> list[Message]:
     spent = sum(tokens for _, tokens in quotes)
     same = {name: getattr(item, name) for name in ("kind", "role", "source_key", "tags", "last_turn")}
     memory = remembered(created(item.id, **same))
-    text = answer_text([each for each, _ in quotes], memory, "", spent, Spent().after(spent))
+    text = answer_text([each for each, _ in quotes], memory, spent, Spent().after(spent))
     call = {"type": "tool_use", "id": "ask", "name": QUERY, "input": {"question": question, "scope": f"#{item.id}"}}
     return [
         {"role": "assistant", "content": [call]},

@@ -6,6 +6,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.actor_services import ActorServices
+from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import (
     ArrivedRequest,
     Begin,
@@ -63,15 +64,9 @@ class Grown:
 
     async def grow(self, turns: int) -> None:
         """Add turns until the session has this many."""
+        memory = Loaded(IDENTITY, self._log, self._log, lambda: SALT)
         outside = ActorServices(patience=PATIENT)
-        actor = SessionActor(
-            IDENTITY,
-            event_log=self._log,
-            contents=self._log,
-            journal=self._log,
-            new_salt=lambda: SALT,
-            outside=outside,
-        )
+        actor = SessionActor(memory, event_log=self._log, journal=self._log, outside=outside)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(actor.run)
             while self.turns < turns:

@@ -58,9 +58,9 @@ class ActorServices:
         """Start another decision, with no inputs yet."""
         self.noted = InputsSoFar()
 
-    async def in_time(self, wait: Awaited, until: float, do: Callable[[], Awaitable[T]]) -> T | None:
-        """The result of ``do``; None, recorded as late, if it takes longer than ``until`` on trio's clock."""
-        with trio.move_on_at(until):
+    async def in_time(self, wait: Awaited, seconds: float, do: Callable[[], Awaitable[T]]) -> T | None:
+        """The result of ``do``; None, recorded as late, if it takes longer."""
+        with trio.move_on_after(seconds):
             return await do()
         self.note_late(wait)
         return None
@@ -114,20 +114,18 @@ class ActorServices:
         """Record that an input was not available in time."""
         self.noted = attrs.evolve(self.noted, late=(*self.noted.late, wait))
 
-    async def search(
-        self, question: str, among: Collection[str], limit: int, least: float, seconds: float
-    ) -> SearchResult | None:
+    async def search(self, question: str, among: Collection[str], limit: int, least: float) -> SearchResult | None:
         """The index's passages of the given objects; None if there is no index, it fails, or it is late."""
         if self._find is None:
             return None
         found: SearchResult | None = None
-        with trio.move_on_after(seconds) as scope:
+        with trio.move_on_after(self.patience.index) as scope:
             try:
                 found = await self._find(question, among, limit, least)
             except LogFailed as error:
                 log.info("the object index cannot be searched: %s", error)
         if scope.cancelled_caught:
-            log.info("the object index did not answer within %g s", seconds)
+            log.info("the object index did not answer within %g s", self.patience.index)
         answer = _describe_hits(question_of(question, among, limit), found)
         self.noted = attrs.evolve(self.noted, found=(*self.noted.found, answer))
         return found

@@ -21,7 +21,7 @@ from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.recall import cleanup_effects, memory_calls
-from mnemosyne.domain.recall.cleanup_effects import Collapsed, Effects
+from mnemosyne.domain.recall.cleanup_effects import Effects
 from mnemosyne.domain.recall.memory_calls import own
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event
@@ -64,14 +64,8 @@ def effects_of(reply: Reply, address: Address, state: Session, at: int) -> tuple
     except Exception:
         log.exception("cleanup tags of turn %d could not be applied", address.turn)
         return ()
-    collapsed = sum(isinstance(each, Collapsed) for each in found.texts)
-    if found.ignored or collapsed:
-        log.info(
-            "%d items in the cleanup tags of turn %d have no effect; %d texts are for collapsed objects",
-            len(found.ignored),
-            address.turn,
-            collapsed,
-        )
+    if found.ignored:
+        log.info("%d items in the cleanup tags of turn %d have no effect", len(found.ignored), address.turn)
     return found.events
 
 

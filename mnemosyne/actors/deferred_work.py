@@ -13,6 +13,7 @@ import attrs
 
 from mnemosyne.actors.cleanup import Append, CleanupTexts
 from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.patience import Patience
 from mnemosyne.actors.threads import LARGE, is_behind, run_in_thread
 from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.catalogue import find_tariff_name, tariff_of
@@ -57,9 +58,9 @@ LAYOUTS_HELD = 32
 class DeferredWork:
     """Does the deferred work of one session."""
 
-    def __init__(self, loaded: Loaded, texts: CleanupTexts, settings: ServerSettings) -> None:
+    def __init__(self, loaded: Loaded, patience: Patience, settings: ServerSettings) -> None:
         self._loaded = loaded
-        self._texts = texts
+        self._texts = CleanupTexts(loaded, patience)
         self._settings = settings
         self._reads: dict[int, Transcript] = {}
         self._heads: Lru[tuple[bytes | None, bytes | None, int | None, str | None], Features] = Lru(HEADS_HELD)

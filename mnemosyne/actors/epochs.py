@@ -157,9 +157,8 @@ class Epochs:
                 contents={key: stored[change] for key, change in contents.items()},
             )
 
-        until = trio.current_time() + self._outside.patience.summaries
         try:
-            forms = await self._outside.in_time(Awaited.SUMMARIES, until, read)
+            forms = await self._outside.in_time(Awaited.SUMMARIES, self._outside.patience.summaries, read)
         except (ContentForgotten, LogFailed) as error:
             log.warning("%d short forms cannot be read or made and are shown as stubs: %s", count, error)
             self._outside.note_late(Awaited.SUMMARIES)

@@ -13,6 +13,7 @@ from mnemosyne.actors.actor_services import ActorServices, SelectKnowledge
 from mnemosyne.actors.helper_work import HelperQueue
 from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.known_credentials import ClientKeys, KnownCredentials
+from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
 from mnemosyne.actors.patience import USUAL, Patience
@@ -365,15 +366,12 @@ class SessionRegistry:
         self._retire_idle(trio.current_time())  # many new sessions between two sweeps must not exhaust memory
         find = partial(self._index.search, identity.stream) if self._index is not None else None
         actor = SessionActor(
-            identity,
+            Loaded(identity, self._contents, self._event_log, self._new_salt, self.known_credentials),
             event_log=self._event_log,
-            contents=self._contents,
             journal=self._journal,
-            new_salt=self._new_salt,
             settings=self.settings,
             orders=self.orders,
             outside=ActorServices(find, self.patience, self._select_knowledge(identity), self._plug_in),
-            known_credentials=self.known_credentials,
             client_keys=self.client_keys,
             knowledge_source=self.knowledge_source,
         )

@@ -411,9 +411,8 @@ class ManagedRounds:
         turn = await self.turn_of(address, end.request)
         if turn is None or turn.round > MOST_ANSWERED:
             return {}
-        return await self._round_of(address, CallTerms(at=message.at, spent=self._sum_spent(address))).find_passages(
-            end.calls
-        )
+        terms = CallTerms(at=message.at, spent=self._sum_spent(address))
+        return await self._round_of(address, terms).find_passages(end.calls)
 
     async def answer(self, message: AnswerCalls) -> RoundOver:
         """The end of a round with the answers to its hidden calls. Nothing if the caller has already continued without
@@ -639,14 +638,15 @@ class ManagedRounds:
             contents += more
         command = FinishRound(
             at=at,
-            address=address,
+            **attrs.asdict(address),
             round=turn.round,
             reply=reply,
             model=sanitize.optional_text(end.reply.model),
             stop_reason=sanitize.optional_text(end.reply.stop_reason),
             usage=sanitize.facts(end.reply.usage),
             answers=tuple(answered),
-            spent=answers.spent,
+            faults=answers.spent.faults,
+            tokens=answers.spent.tokens,
         )
         finished = decide(command, self._state)
         if not finished:

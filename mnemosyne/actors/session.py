@@ -6,7 +6,7 @@ actor is discarded and the next one reads the log again.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import assert_never
@@ -15,11 +15,10 @@ import attrs
 import trio
 
 from mnemosyne.actors.actor_services import ActorServices
-from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.deferred_work import DeferredWork
 from mnemosyne.actors.helper_work import HelperQueue
 from mnemosyne.actors.knowledge_source import KnowledgeSource
-from mnemosyne.actors.known_credentials import ClientKeys, KnownCredentials
+from mnemosyne.actors.known_credentials import ClientKeys
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.mailbox import Ask, Mailbox
 from mnemosyne.actors.messages import (
@@ -36,7 +35,6 @@ from mnemosyne.actors.messages import (
     FindPassages,
     Finish,
     HelperDone,
-    Identity,
     Interrupt,
     Message,
     NextRound,
@@ -61,7 +59,7 @@ from mnemosyne.domain.history.change_actors import Actor, actor_of
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.prompts import find_remembered, read_prompt
 from mnemosyne.domain.objects import decide as objects
-from mnemosyne.domain.ports import Append, Content, ContentStore, Envelope, Journal, StreamReader, Ticket
+from mnemosyne.domain.ports import Append, Content, Envelope, Journal, StreamReader, Ticket
 from mnemosyne.domain.session import decision_inputs, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import (
@@ -81,7 +79,7 @@ from mnemosyne.domain.session.round_events import EpochBegan, Mode, SessionEdite
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.request_settings import choose
-from mnemosyne.domain.window.rounds import SETTINGS, Opening, opening_of
+from mnemosyne.domain.window.rounds import SETTINGS, Opening
 from mnemosyne.domain.wire import recipe, stored_reply
 from mnemosyne.domain.wire.identity import account_of
 from mnemosyne.domain.wire.project import project_of_transcript
@@ -124,34 +122,29 @@ class SessionActor:
 
     def __init__(
         self,
-        identity: Identity,
+        memory: Loaded,
         *,
         event_log: StreamReader[Event],
-        contents: ContentStore,
         journal: Journal,
-        new_salt: Callable[[], bytes],
         settings: ServerSettings = SETTINGS,
         orders: HelperQueue | None = None,
         outside: ActorServices | None = None,
-        memory: Loaded | None = None,
-        known_credentials: KnownCredentials | None = None,
         client_keys: ClientKeys | None = None,
         knowledge_source: KnowledgeSource | None = None,
     ) -> None:
         outside = outside or ActorServices()
-        self.identity = identity
+        self.identity = memory.identity
         self.mailbox: Mailbox[Message, Answer] = Mailbox(WAITING)
         self.loaded = False
         """Whether ``state`` has been read from the log."""
         self._log = event_log
         self._journal = journal
         self._settings = settings
-        self._memory = memory or Loaded(identity, contents, event_log, new_salt, known_credentials)
-        self.rounds = ManagedRounds(self._memory, outside, settings)
+        self._memory = memory
+        self.rounds = ManagedRounds(memory, outside, settings)
         """The rounds of its managed turns."""
-        texts = CleanupTexts(self._memory, outside.patience)
-        self._deferred = DeferredWork(self._memory, texts, settings)
-        self._orders = SessionOrders(self._memory, orders) if orders is not None else None
+        self._deferred = DeferredWork(memory, outside.patience, settings)
+        self._orders = SessionOrders(memory, orders) if orders is not None else None
         self._client_keys = client_keys
         self._knowledge_source = knowledge_source
         self._clients: set[MemoryClient] = set()
@@ -305,17 +298,15 @@ class SessionActor:
         """Parse a request against the session's bodies and decide how its turn opens."""
         command, reading = await self._memory.read_turn(request, gap)
         events = decide(command, self.state)
-        after = self._memory.preview(events)
-        settings = choose(self._settings, request.headers, self.state.grounding)
-        opening = opening_of(
-            request.at,
-            request.wanted,
-            request.default,
-            events,
-            reading.transcript,
-            self.state,
-            after,
-            settings,
+        opening = Opening(
+            at=request.at,
+            wanted=request.wanted,
+            default=request.default,
+            events=events,
+            read=reading.transcript,
+            before=self.state,
+            session=self._memory.preview(events),
+            settings=choose(self._settings, request.headers, self.state.grounding),
             asks_verdict=request.asks_verdict(reading.transcript),
             takes_behind=request.takes_behind(reading.transcript),
         )

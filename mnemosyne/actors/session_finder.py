@@ -73,7 +73,7 @@ class SessionFinder:
                 root = await self._root_of(external_id, headers, request)
             except LogFailed as error:
                 log.info("the origin of session %s cannot be determined now: %s", external_id, error)
-                return await self._identify_without_origin(external_id, headers, request)
+                return await self._identify_without_origin(external_id, request)
         if headers.agent_id is not None:
             self._roots.put(headers.agent_id, root)
         return self._name(root)
@@ -82,9 +82,7 @@ class SessionFinder:
         stream = stream_of(self.tenant, external_id)
         return Identity(stream=stream, tenant=self.tenant, external_id=external_id, is_known=known)
 
-    async def _identify_without_origin(
-        self, external_id: str, headers: ClientHeaders, request: ArrivedRequest
-    ) -> Identity:
+    async def _identify_without_origin(self, external_id: str, request: ArrivedRequest) -> Identity:
         """The session with that name. It is known if it has the conversation already, or the request contains no reply
         of the model. Otherwise its origin stays undecided: the next request looks it up again.
         """
@@ -181,9 +179,7 @@ class SessionFinder:
             found = await self._find_begun(request, chains) if begins else await self._find_gone_on(request, chains)
         except LogFailed as error:
             log.info("the session of a request cannot be determined now: %s", error)
-            return await self._identify_without_origin(
-                next(self._unnamed.find_before(chains), own), request.client_headers, request
-            )
+            return await self._identify_without_origin(next(self._unnamed.find_before(chains), own), request)
         self._unnamed.note(found or own, read, chains[-1])
         return self._name(found or own)
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 import attrs
-import trio
 
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.texts import ObjectTexts
@@ -72,9 +71,9 @@ class ShowAgain:
     async def _read_in_time(
         self, granted: Sequence[GrantedRestore], known: Memory, at: int
     ) -> Sequence[PendingRestore]:
-        until = trio.current_time() + self._outside.patience.restores
+        seconds = self._outside.patience.restores
         try:
-            return await self._outside.in_time(Awaited.RESTORES, until, lambda: self._read(granted, known, at)) or ()
+            return await self._outside.in_time(Awaited.RESTORES, seconds, lambda: self._read(granted, known, at)) or ()
         except (ContentForgotten, LogFailed) as error:
             self._outside.note_late(Awaited.RESTORES)
             log.warning("objects to show again cannot be read: %s", error)

@@ -50,8 +50,7 @@ class ObjectTexts:
         """
         newest_first = [among[key] for key in reversed([*in_order]) if key in among]
         searched = [each.id for each in newest_first if is_searched(each)]
-        seconds = self._outside.patience.index
-        found = await self._outside.search(query, searched, MOST_LOOKED_AT, least, seconds) if searched else None
+        found = await self._outside.search(query, searched, MOST_LOOKED_AT, least) if searched else None
         if found is None:
             return await self._compare(query, newest_first, least)
         if not found.missing:

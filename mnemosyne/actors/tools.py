@@ -128,10 +128,9 @@ class RoundOfCalls:
         self._helped = dict(terms.helped)
         self._branch = address.branch
         self._turn = address.turn
-        self._spent = terms.spent
+        spent = attrs.evolve(terms.spent, limits=attrs.evolve(LIMITS, faults=terms.settings.faults))
+        self._spent = spent if terms.room is None else spent.within(terms.room)
         self._tools = terms.tools
-        limits = attrs.evolve(LIMITS, faults=terms.settings.faults)
-        self._limits = limits if terms.room is None else limits.within(terms.spent, terms.room)
         messages = state.branches[address.branch].counts[: address.turn][-1]
         self._memory: Memory = memory.proven(state.memory, address.branch, messages)
         self._events: list[ObjectEvent] = []
@@ -222,7 +221,7 @@ class RoundOfCalls:
                 assert_never(asked)
 
     async def _query(self, id_: str, call: MemoryQuery) -> str | RefusedCall:
-        most = memory_calls.answer_tokens(call, self._spent, self._limits)
+        most = memory_calls.answer_tokens(call, self._spent)
         if isinstance(most, RefusedCall):
             return most
         began = trio.current_time()
@@ -231,14 +230,10 @@ class RoundOfCalls:
         if not quotes and not finds_nothing(self._helped.get(id_)):
             quotes = await self._quote(call, most, ANSWERS)
             if not quotes and self._settings.nearest:
-                left = self._limits.tokens - self._spent.tokens
-                nearest = await self._quote(call, min(NEAREST * most, left), 0.0)
+                nearest = await self._quote(call, min(NEAREST * most, self._spent.tokens_left), 0.0)
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in quotes or nearest)
-        if cited:
-            self._spent = self._spent.after(tokens)
-        else:
-            self._spent = attrs.evolve(self._spent, tokens=self._spent.tokens + tokens)
+        self._spent = self._spent.after(tokens, faults=1 if cited else 0)
         self._add(
             memory_calls.answer(
                 self._memory,
@@ -257,10 +252,8 @@ class RoundOfCalls:
         return memory_results.answer_text(
             [quote for quote, _ in quotes or nearest],
             self._memory,
-            self._branch,
             tokens,
             self._spent,
-            self._limits,
             unindexed,
             sentences,
             uncertain=bool(nearest),
@@ -332,7 +325,7 @@ class RoundOfCalls:
         if attached and not self._dialect.attaches:
             return RefusedCall(memory_results.IMAGES_NOT_SHOWN)
         sizes = [self._measure(each.block) for each in attached]
-        restore = granted.within(self._spent, self._limits, sizes, call.part)
+        restore = granted.within(self._spent, sizes, call.part)
         if isinstance(restore, RefusedCall):
             return restore
         self._spent = self._spent.after(restore.tokens)
@@ -359,13 +352,12 @@ class RoundOfCalls:
             self._turn,
             content,
             self._spent,
-            self._limits,
             attached=[type_of(each.block) for each in attached],
         )
         return _Shown(text, [each.block for each in attached])
 
     def _grant(self, call: MemoryRestore, memory: Memory) -> GrantedRestore | RefusedCall:
-        return memory_calls.grant_restore(memory, self._branch, call, self._spent, self._limits, scales=self._scales)
+        return memory_calls.grant_restore(memory, self._branch, call, self._spent, scales=self._scales)
 
     def _release(self, call: MemoryRelease) -> str:
         now = memory_calls.now_of(self._state, self._branch, self._turn)
@@ -374,11 +366,11 @@ class RoundOfCalls:
         return memory_results.render_released(release, self._scales)
 
     def _definition(self, call: MemoryTool) -> str | RefusedCall:
-        found = memory_calls.definition(tool_paging.definitions(self._tools), call, self._spent, self._limits)
+        found = memory_calls.definition(tool_paging.definitions(self._tools), call, self._spent)
         if isinstance(found, RefusedCall):
             return found
-        self._spent = attrs.evolve(self._spent, tokens=self._spent.tokens + found.tokens)
-        return memory_results.definition_text(found, self._spent, self._limits)
+        self._spent = self._spent.after(found.tokens, faults=0)
+        return memory_results.definition_text(found, self._spent)
 
     async def _search(self, call: MemorySearch) -> str:
         within = {**self._own, **self._episodes}

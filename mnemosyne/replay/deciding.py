@@ -12,7 +12,6 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.actors.cleanup import CleanupTexts
 from mnemosyne.actors.deferred_work import DeferredWork
 from mnemosyne.actors.known_credentials import KnownCredentials
 from mnemosyne.actors.loaded import Loaded
@@ -231,8 +230,7 @@ class _Judge:
         self._callers = KnownCredentials()
         self._memory = Loaded(identity, archive.contents, archive.events, lambda: started.salt, self._callers)
         self._services = RecordedServices(InputsSoFar())
-        texts = CleanupTexts(self._memory, self._services.patience)
-        self._deferred = DeferredWork(self._memory, texts, rounds.SETTINGS)
+        self._deferred = DeferredWork(self._memory, self._services.patience, rounds.SETTINGS)
         self._under_way: dict[Address, _ReplayedTurn] = {}
         self._begun: tuple[str, int] | None = None
         self.decisions = 0
@@ -557,16 +555,7 @@ class _Judge:
         label = label_of(settings.policy, settings.policy_version)
         plug_in = self._plug_in if self._plug_in is not None and self._plug_in.policy.label == label else None
         self._services = RecordedServices(_find_inputs(decision), _first(decision, KnowledgeTold), plug_in)
-        actor = SessionActor(
-            memory.identity,
-            event_log=_FrozenLog(),
-            contents=self._archive.contents,
-            journal=journal,
-            new_salt=bytes,
-            settings=settings,
-            outside=self._services,
-            memory=memory,
-        )
+        actor = SessionActor(memory, event_log=_FrozenLog(), journal=journal, settings=settings, outside=self._services)
         for address, each in self._under_way.items():
             if each.turn is not None:
                 actor.rounds.hold(address, each.turn)

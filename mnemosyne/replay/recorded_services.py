@@ -55,11 +55,11 @@ class RecordedServices(ActorServices):
         knowledge = self._knowledge
         return None if knowledge is None else MemoryBlock(knowledge.text, knowledge.entries, knowledge.tokens)
 
-    async def in_time(self, wait: Awaited, until: float, do: Callable[[], Awaitable[T]]) -> T | None:
+    async def in_time(self, wait: Awaited, seconds: float, do: Callable[[], Awaitable[T]]) -> T | None:
         if wait in self._then.late:
             self.note_late(wait)
             return None
-        return await super().in_time(wait, until, do)
+        return await super().in_time(wait, seconds, do)
 
     async def ask_policy(self, name: str, situation: Situation, objects: Sequence[Candidate]) -> Plan | NoRewrite:
         if self._then.policy is not None:
@@ -77,9 +77,7 @@ class RecordedServices(ActorServices):
 
         return await super().call_in_time(call, then)
 
-    async def search(
-        self, question: str, among: Collection[str], limit: int, least: float, seconds: float
-    ) -> SearchResult | None:
+    async def search(self, question: str, among: Collection[str], limit: int, least: float) -> SearchResult | None:
         key = question_of(question, among, limit)
         found = next((each for each in self._answers if each.question == key), None)
         if found is None:

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.knowledge_source import KnowledgeSource
+from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, Finish, Identity, Interrupt
 from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.patience import Patience
@@ -183,7 +184,7 @@ class Teller:
 @asynccontextmanager
 async def open_actor(log: PlainLog) -> AsyncIterator[Teller]:
     """An actor of the session ``s`` that commits inline."""
-    actor = SessionActor(IDENTITY, event_log=log, contents=log, journal=log, new_salt=salt)
+    actor = SessionActor(Loaded(IDENTITY, log, log, salt), event_log=log, journal=log)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)
         yield Teller(actor)

@@ -72,7 +72,7 @@ async def test_index_hits_are_not_recorded_for_a_call_without_an_answer(
     outside = ActorServices(finds)
 
     async def answer() -> str:
-        await outside.search("what?", ["abc2345"], 5, 0.2, 0.5)
+        await outside.search("what?", ["abc2345"], 5, 0.2)
         return await last()
 
     with suppress(LogUnavailable):
@@ -86,12 +86,12 @@ async def test_index_answer_or_its_absence_is_recorded(
     autojump_clock: MockClock, find: object, told: IndexFound
 ) -> None:
     outside = ActorServices(find)  # type: ignore[arg-type]
-    found = await outside.search("what?", ["abc2345"], 5, 0.2, 0.5)
+    found = await outside.search("what?", ["abc2345"], 5, 0.2)
     assert found == (FOUND if told is TOLD else None)
     assert outside.noted == InputsSoFar(found=(told,))
 
 
 async def test_without_an_index_no_input_is_recorded() -> None:
     outside = ActorServices()
-    assert await outside.search("what?", [], 5, 0.2, 0.5) is None
+    assert await outside.search("what?", [], 5, 0.2) is None
     assert outside.noted == InputsSoFar()

@@ -19,13 +19,13 @@ from tests.existing import existing
 async def test_the_index_answers_each_question_as_often_as_recorded() -> None:
     outside = RecordedServices(InputsSoFar(found=(TOLD, NO_ANSWER)))
     outside.begin()
-    again = existing(await outside.search("what?", ["abc2345"], 5, 0.2, 0.5))
+    again = existing(await outside.search("what?", ["abc2345"], 5, 0.2))
     assert [(hit.object, hit.passage) for hit in again.hits] == [("abc2345", Passage(3, 9))]
     assert again.missing == FOUND.missing
-    assert await outside.search("what?", ["abc2345"], 5, 0.2, 0.5) is None
+    assert await outside.search("what?", ["abc2345"], 5, 0.2) is None
     assert outside.noted == InputsSoFar(found=(TOLD, NO_ANSWER))
-    assert await outside.search("what?", ["abc2345"], 5, 0.2, 0.5) is None
-    assert await outside.search("another?", ["abc2345"], 5, 0.2, 0.5) is None
+    assert await outside.search("what?", ["abc2345"], 5, 0.2) is None
+    assert await outside.search("another?", ["abc2345"], 5, 0.2) is None
     assert outside.noted == InputsSoFar(found=(TOLD, NO_ANSWER))
 
 
@@ -37,7 +37,6 @@ async def test_recorded_lateness_is_immediate_and_anything_else_is_awaited(autoj
     with pytest.raises(LogFailed):
         await outside.call_in_time("b", slowly)
     assert trio.current_time() == 0.0
-    until = trio.current_time() + outside.patience.restores
-    assert await outside.in_time(Awaited.RESTORES, until, slowly) == "done"
+    assert await outside.in_time(Awaited.RESTORES, outside.patience.restores, slowly) == "done"
     assert outside.noted == then
     assert USUAL.restores < outside.patience.restores

@@ -9,6 +9,7 @@ from uuid import UUID
 import attrs
 import trio
 
+from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish, Identity, Interrupt
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.app.storage import event_codec
@@ -106,13 +107,9 @@ async def talking(archive: Plain | None = None, name: str = "a client's session"
     """A session to talk in."""
     archive = archive or plain()
     stream = stream_of("local", name)
-    actor = SessionActor(
-        Identity(stream=stream, tenant="local", external_id=name),
-        event_log=archive.log,
-        contents=archive.log,
-        journal=archive.log,
-        new_salt=lambda: b"salt" * 4,
-    )
+    identity = Identity(stream=stream, tenant="local", external_id=name)
+    memory = Loaded(identity, archive.log, archive.log, lambda: b"salt" * 4)
+    actor = SessionActor(memory, event_log=archive.log, journal=archive.log)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)
         yield Talk(archive, stream, actor)

@@ -291,7 +291,7 @@ def _shorten(text: str) -> str:
 
 def _remember(draft: EntryDraft, known: Knowledge, at: int, write: str) -> WriteOutcome:
     """Write an entry, unless it is known. A session's summary replaces the previous session's."""
-    draft, standing = _clean(draft, at), known.standing(at)
+    draft, standing = _clean(draft), known.standing(at)
     last = [each for each in standing if draft.kind is each.kind is EntryKind.SESSION_SUMMARY][-1:]
     equal = [
         each
@@ -320,7 +320,7 @@ def _update(command: UpdateEntry, known: Knowledge) -> WriteOutcome:
         valid_from=command.valid_from,
         provenance=command.provenance,
     )
-    return _replace(found, _clean(draft, command.at), command.at, command.write)
+    return _replace(found, _clean(draft), command.at, command.write)
 
 
 def _replace(found: Entry, draft: EntryDraft, at: int, write: str, number: int = 0) -> WriteOutcome:
@@ -348,7 +348,7 @@ _ID_BYTES = 6
 """Enough for distinct ids of 10,000 entries."""
 
 
-def _clean(draft: EntryDraft, at: int) -> EntryDraft:
+def _clean(draft: EntryDraft) -> EntryDraft:
     if draft.confidence is not None and not 0 <= draft.confidence <= 1:
         raise BadEntry(f"A confidence is between 0 and 1, not {draft.confidence}.")
     if draft.valid_from is not None and not 0 <= draft.valid_from < _LAST_TIME:
@@ -410,7 +410,7 @@ def _learn_fact(fact: LearnedFact, number: int, command: LearnFacts, known: Know
         confidence=None if is_own else LEARNED,
         provenance=source,
     )
-    draft, standing = _clean(draft, at), known.standing(at)
+    draft, standing = _clean(draft), known.standing(at)
     same = next((each for each in standing if is_same(each.content, draft.content)), None)
     if same is not None:
         if same.is_confirmed:

@@ -37,24 +37,37 @@ class FaultLimits:
     faults: int = 3
     tokens: int = 8_192
 
-    def within(self, spent: "Spent", room: int) -> "FaultLimits":
-        """The limits reduced to the room in the prompt, minus a reserve for the proxy's own text."""
-        return attrs.evolve(self, tokens=min(self.tokens, spent.tokens + max(0, room - OWN_WORDS)))
+
+LIMITS = FaultLimits()
 
 
 @attrs.frozen
 class Spent:
-    """Faults and restored tokens of this turn so far, over all rounds."""
+    """Faults and restored tokens of this turn so far, over all rounds, and their ``limits``."""
 
     faults: int = 0
     tokens: int = 0
+    limits: FaultLimits = LIMITS
 
-    def after(self, tokens: int) -> "Spent":
-        """The sum after one more fault of so many tokens."""
-        return Spent(self.faults + 1, self.tokens + tokens)
+    @property
+    def faults_left(self) -> int:
+        """The number of further faults that are allowed."""
+        return max(0, self.limits.faults - self.faults)
 
+    @property
+    def tokens_left(self) -> int:
+        """The tokens that may still be restored."""
+        return max(0, self.limits.tokens - self.tokens)
 
-LIMITS = FaultLimits()
+    def after(self, tokens: int, *, faults: int = 1) -> "Spent":
+        """The sum after one more fault of so many tokens, or without a fault."""
+        return attrs.evolve(self, faults=self.faults + faults, tokens=self.tokens + tokens)
+
+    def within(self, room: int) -> "Spent":
+        """The sum with limits reduced to the room in the prompt, minus a reserve for the proxy's own text."""
+        most = min(self.limits.tokens, self.tokens + max(0, room - OWN_WORDS))
+        return attrs.evolve(self, limits=attrs.evolve(self.limits, tokens=most))
+
 
 OWN_WORDS = 1_000
 """Tokens of a window that answers must not use: reserved for the proxy's notices, a search, and the reply."""

@@ -22,30 +22,18 @@ MOST_ANCHORED = 16
 _ANCHORED = "anchor"
 
 
-@attrs.frozen
-class Collapsed:
-    """Released objects as the parts of a new object with this text."""
-
-    object_ids: tuple[str, ...]
-    text: str
-
-
 @attrs.frozen(kw_only=True)
 class Effects:
-    """The effects of directives: events, texts that the model wrote in place of objects, and ignored directives.
-
-    A text becomes a rendition, or a derived object, only after its losses were measured against the full content.
+    """The effects of directives: events and ignored directives. A text that summarizes an object takes effect later,
+    once its losses were measured against the full content.
     """
 
     events: tuple[ObjectEvent, ...] = ()
-    texts: tuple[TagSummary | Collapsed, ...] = ()
     ignored: tuple[Ignored, ...] = ()
 
     def __add__(self, other: "Effects") -> "Effects":
         """The effects of both, in order."""
-        return Effects(
-            events=self.events + other.events, texts=self.texts + other.texts, ignored=self.ignored + other.ignored
-        )
+        return Effects(events=self.events + other.events, ignored=self.ignored + other.ignored)
 
 
 def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: Now, *, at: int, size: Sizing) -> Effects:
@@ -59,12 +47,10 @@ def effects(directive: Directive | Ignored, memory: Memory, branch: str, now: No
             return _anchor_all(object_ids, why, memory, branch, now, at, size)
         case TagSummary(object_id):
             each = own(memory, branch, object_id)
-            return _ignore(object_id, each.text) if isinstance(each, RefusedCall) else Effects(texts=(directive,))
-        case Collapse(first, last, text):
+            return _ignore(object_id, each.text) if isinstance(each, RefusedCall) else Effects()
+        case Collapse(first, last):
             within = [each.id for each, _ in memory.standings(branch) if _lies_in(each, first, last)]
-            found = _drop(within, memory, branch, now, at)
-            ids = tuple(event.object for event in found.events)
-            return found + Effects(texts=(Collapsed(ids, text),)) if ids else found
+            return _drop(within, memory, branch, now, at)
         case Ignored():
             return Effects(ignored=(directive,))
 

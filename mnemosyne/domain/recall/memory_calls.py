@@ -12,7 +12,7 @@ import attrs
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Fault, Release, Restore, decide_all
 from mnemosyne.domain.objects.events import FaultKind, FaultReason, ObjectEvent
-from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, Spent
+from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, Spent
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.ids import MARK
@@ -65,12 +65,12 @@ class GrantedRestore:
     part: int | None = None
 
     def within(
-        self, spent: Spent, limits: FaultLimits, attached: Sequence[AttachedSize] = (), part: int | None = None
+        self, spent: Spent, attached: Sequence[AttachedSize] = (), part: int | None = None
     ) -> "GrantedRestore | RefusedCall":
         """The restore including all attachments, or only attachment number ``part``; refused if the turn, which has
         already ``spent`` so much, lacks room for it.
         """
-        remaining = max(0, limits.tokens - spent.tokens)
+        remaining = spent.tokens_left
         if part is not None:
             return self._choose(part, attached, remaining)
         tokens = _count_whole(self, attached)
@@ -124,27 +124,15 @@ class GrantedRestore:
 
 
 def restore(
-    memory: Memory,
-    branch: str,
-    call: MemoryRestore,
-    spent: Spent,
-    limits: FaultLimits = LIMITS,
-    *,
-    scales: Scales = ESTIMATED,
+    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, *, scales: Scales = ESTIMATED
 ) -> GrantedRestore | RefusedCall:
     """Whether an object may be restored and the turn has room for its text."""
-    granted = grant_restore(memory, branch, call, spent, limits, scales=scales)
-    return granted if isinstance(granted, RefusedCall) else granted.within(spent, limits)
+    granted = grant_restore(memory, branch, call, spent, scales=scales)
+    return granted if isinstance(granted, RefusedCall) else granted.within(spent)
 
 
 def grant_restore(
-    memory: Memory,
-    branch: str,
-    call: MemoryRestore,
-    spent: Spent,
-    limits: FaultLimits = LIMITS,
-    *,
-    scales: Scales = ESTIMATED,
+    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, *, scales: Scales = ESTIMATED
 ) -> GrantedRestore | RefusedCall:
     """Whether an object may be restored if there is room for it (``GrantedRestore.within``). If there is no rendition
     at the requested fidelity, the next fuller one is used. An object in full is never restored, because the model
@@ -165,8 +153,8 @@ def grant_restore(
     after = max(fidelity for fidelity in Fidelity if fidelity <= call.target and obj.tokens_at(fidelity) is not None)
     if not is_legal(before, after, Cause.FAULT):
         return RefusedCall(f"{MARK}{obj.id} stands at {before.label} already; target L0 shows all of it.")
-    if spent.faults >= limits.faults:
-        return RefusedCall(f"{limits.faults} {_USED_UP}")
+    if not spent.faults_left:
+        return RefusedCall(f"{spent.limits.faults} {_USED_UP}")
     tokens = obj.tokens_at(after) or 0
     return GrantedRestore(object=obj, before=before, after=after, tokens=tokens, reason=call.reason)
 
@@ -228,14 +216,13 @@ def _name_part(obj: MemoryObject, number: int) -> str:
     return f"{MARK}{obj.id}.{number}"
 
 
-def answer_tokens(call: MemoryQuery, spent: Spent, limits: FaultLimits = LIMITS) -> int | RefusedCall:
+def answer_tokens(call: MemoryQuery, spent: Spent) -> int | RefusedCall:
     """The maximum tokens of the answer to a question."""
-    if spent.faults >= limits.faults:
-        return RefusedCall(f"{limits.faults} {_USED_UP}")
-    remaining = limits.tokens - spent.tokens
-    if remaining < LEAST_ANSWER:
-        return RefusedCall(f"{limits.tokens:,} tokens {_USED_UP.replace('objects or answers ', '')}")
-    return min(call.max_tokens, remaining)
+    if not spent.faults_left:
+        return RefusedCall(f"{spent.limits.faults} {_USED_UP}")
+    if spent.tokens_left < LEAST_ANSWER:
+        return RefusedCall(f"{spent.limits.tokens:,} tokens {_USED_UP.replace('objects or answers ', '')}")
+    return min(call.max_tokens, spent.tokens_left)
 
 
 def answer(
@@ -340,9 +327,7 @@ class Definition:
     tokens: int
 
 
-def definition(
-    tools: Mapping[str, str], call: MemoryTool, spent: Spent, limits: FaultLimits = LIMITS
-) -> Definition | RefusedCall:
+def definition(tools: Mapping[str, str], call: MemoryTool, spent: Spent) -> Definition | RefusedCall:
     """The definition of a tool; ``tools`` are the client's (``tool_paging.definitions``), empty if all are sent in
     full. It counts as no fault, so only the turn's token limit applies.
     """
@@ -355,11 +340,10 @@ def definition(
         meant = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(list(tools)[:MOST_NAMED])}."
         return RefusedCall(f"Your client has no tool {plain(call.name, 80)}. {meant}")
     tokens = tool_paging.tokens(text)
-    if spent.tokens + tokens > limits.tokens:
-        remaining = max(0, limits.tokens - spent.tokens)
+    if tokens > spent.tokens_left:
         return RefusedCall(
-            f"The definition of {call.name} has about {tokens:,} tokens, and in this turn no more than {remaining:,}"
-            " may still come back. Do something else first, then ask again."
+            f"The definition of {call.name} has about {tokens:,} tokens, and in this turn no more than"
+            f" {spent.tokens_left:,} may still come back. Do something else first, then ask again."
         )
     return Definition(call.name, text, tokens)
 

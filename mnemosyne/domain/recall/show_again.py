@@ -74,12 +74,11 @@ def awaits_prediction(state: Session, began: TurnBegan, read: Transcript) -> boo
 def find_predicted(state: Session, branch: str, room: int) -> tuple[GrantedRestore, ...]:
     """The objects that the goal of a branch needs, each in full or else at L1, in at most ``room`` tokens together."""
     goal = state.branches[branch].goal
-    granted, spent = list[GrantedRestore](), Spent()
-    limits = FaultLimits(LIMITS.faults, room)
+    granted, spent = list[GrantedRestore](), Spent(limits=FaultLimits(LIMITS.faults, room))
     for key in () if goal is None else goal.needed:
         for target in (Fidelity.FULL, Fidelity.DETAILED):
             call = MemoryRestore(key, target, "")
-            answer = restore(state.memory, branch, call, spent, limits, scales=state.stated_scales)
+            answer = restore(state.memory, branch, call, spent, scales=state.stated_scales)
             if isinstance(answer, GrantedRestore):
                 granted.append(answer)
                 spent = spent.after(answer.tokens)

@@ -10,14 +10,13 @@ agent. Histories are compared as chains: a chain hash identifies a message and a
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict, assert_never
 
 import attrs
 
 from mnemosyne.domain.objects.decide import Degrade, Restore, decide_all
 from mnemosyne.domain.objects.events import ObjectEvent
-from mnemosyne.domain.objects.faults import Spent
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.session import round_events
 from mnemosyne.domain.session.address import Address
@@ -186,18 +185,10 @@ class BeginRound:
 
 
 @attrs.frozen(kw_only=True)
-class FinishRound:
-    """The reply to a round is complete. ``spent`` counts what was restored in this turn, these answers included."""
-
-    at: int
-    address: Address
-    round: int
-    reply: bytes
-    model: str | None
-    stop_reason: str | None
-    usage: Mapping[str, Any]
-    answers: tuple[round_events.Answered, ...]
-    spent: Spent
+class FinishRound(round_events.RoundFinished):
+    """The reply to a round is complete. ``faults`` and ``tokens`` count what was restored in this turn, these answers
+    included.
+    """
 
 
 @attrs.frozen(kw_only=True)
@@ -219,11 +210,12 @@ _Recorded = (
     | BeginEpoch
     | NoteFilled
     | NoteStated
+    | FinishRound
     | SendFallback
 )
 """Commands that are recorded unchanged."""
 
-Command = _Recorded | BeginTurn | ForgetSession | BeginRound | FinishRound | StartManaging
+Command = _Recorded | BeginTurn | ForgetSession | BeginRound | StartManaging
 
 # Decisions
 
@@ -235,6 +227,8 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return _begin(command, session)
         case FinishTurn() | InterruptTurn() if command.address not in session.running:
             return ()  # it never began, or it has ended already: the first end counts
+        case FinishRound() if not _is_open(command, session):
+            return ()  # likewise
         case ForgetSession():
             return (SessionForgotten(at=command.at),) if session.version else ()
         case SwitchManaging():
@@ -256,8 +250,6 @@ def decide(command: Command, session: Session) -> tuple[Event, ...]:
             return () if is_so else _record(command)
         case BeginRound():
             return (_begin_round(command, session),)
-        case FinishRound():
-            return _finish_round(command, session)
         case _:
             return _record(command)
 
@@ -281,13 +273,10 @@ def _begin_round(command: BeginRound, session: Session) -> round_events.RoundBeg
     return round_events.RoundBegan(**attrs.asdict(fields.pop("address")), **fields)
 
 
-def _finish_round(command: FinishRound, session: Session) -> tuple[round_events.RoundFinished, ...]:
-    address, rounds = command.address, session.branches[command.address.branch].rounds
-    if rounds.turn == address.turn and rounds.open_of(address.turn, address.attempt) != command.round:
-        return ()  # it never began, or it has finished already: the first end counts
-    fields = _fields(command) | {"faults": command.spent.faults, "tokens": command.spent.tokens}
-    del fields["spent"]
-    return (round_events.RoundFinished(**attrs.asdict(fields.pop("address")), **fields),)
+def _is_open(command: FinishRound, session: Session) -> bool:
+    """Whether a round may finish. Those of a repeated earlier turn are not counted."""
+    rounds = session.branches[command.branch].rounds
+    return rounds.turn != command.turn or rounds.open_of(command.turn, command.attempt) == command.round
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:

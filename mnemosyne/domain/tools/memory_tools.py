@@ -212,8 +212,8 @@ def _restore(given: Mapping[str, Any]) -> MemoryRestore:
     named = given.get("object_id")
     one = _PART.fullmatch(named) if isinstance(named, str) and len(named) < 100 else None
     if one is not None:
-        return MemoryRestore(_id(one.group(1), RESTORE), Fidelity.FULL, _reason(given), part=int(one.group(2)))
-    return MemoryRestore(_id(named, RESTORE), _target(given.get("target")), _reason(given))
+        return MemoryRestore(_id(one.group(1)), Fidelity.FULL, _reason(given), part=int(one.group(2)))
+    return MemoryRestore(_id(named), _target(given.get("target")), _reason(given))
 
 
 def _release(given: Mapping[str, Any]) -> MemoryRelease:
@@ -224,7 +224,7 @@ def _release(given: Mapping[str, Any]) -> MemoryRelease:
         raise _Unusable(f"object_ids names no object. Call it again with {_USAGES[RELEASE]}.")
     if len(ids) > MOST_RELEASED:
         raise _Unusable(f"{len(ids):,} ids in one call; release at most {MOST_RELEASED} at once.")
-    return MemoryRelease(tuple(dict.fromkeys(_id(name, RELEASE) for name in ids)), _reason(given))
+    return MemoryRelease(tuple(dict.fromkeys(_id(name) for name in ids)), _reason(given))
 
 
 def _search(given: Mapping[str, Any]) -> MemorySearch:
@@ -288,7 +288,7 @@ _PART = re.compile(rf"\s*[\[`\"']*({MARK}?\w{{1,40}})\.(\d{{1,4}})[\]`\"']*\s*",
 """An id with the number of an image or document: ``#abc1234.2``. Refusals mention such ids (``memory_calls``)."""
 
 
-def _id(given: object, name: str) -> str:
+def _id(given: object) -> str:
     match = _ID.fullmatch(given) if isinstance(given, str) and len(given) < 100 else None
     if match is None:
         shown = plain(given, 40) if isinstance(given, str) else json.dumps(given)[:40]

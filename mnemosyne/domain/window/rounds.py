@@ -5,7 +5,6 @@ went back to before the last epoch, or the branch is no longer managed; then its
 history.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import attrs
@@ -55,11 +54,10 @@ after a refusal there would be no history left to continue.
 
 @attrs.frozen(kw_only=True, slots=False)
 class Opening:
-    """A request whose turn begins with these ``events``. ``session`` is the state after them; ``last`` is the first
-    event of the previous turn, possibly of a parent branch, None without one. ``wanted`` is the mode that the client or
-    its user requests, None if unspecified; ``default`` is the mode of a new branch. ``settings`` are the server's, with
-    what the request chooses. ``asks_verdict``: the provider is asked why its cache missed. ``takes_behind``: it takes
-    the memory tools behind its cached head.
+    """A request whose turn begins with these ``events``; ``before`` and ``session`` are the states before and after
+    them. ``wanted`` is the mode that the client or its user requests, None if unspecified; ``default`` is the mode of a
+    new branch. ``settings`` are the server's, with what the request chooses. ``asks_verdict``: the provider is asked
+    why its cache missed. ``takes_behind``: it takes the memory tools behind its cached head.
     """
 
     at: int
@@ -67,9 +65,9 @@ class Opening:
     default: Mode
     events: tuple[Event, ...]
     read: Transcript = attrs.field(repr=False)
+    before: Session = attrs.field(repr=False)
     session: Session = attrs.field(repr=False)
     settings: ServerSettings
-    last: TurnBegan | None = None
     asks_verdict: bool = False
     takes_behind: bool = False
 
@@ -128,6 +126,12 @@ class Opening:
             return opened.parent
         return self.began.branch
 
+    @property
+    def last(self) -> TurnBegan | None:
+        """The first event of the previous turn, possibly of a parent branch; None without one."""
+        known = self.before.branches.get(self.goes_on_from)
+        return known.began if known is not None else None
+
     def client(self, start: int = 0) -> list[bytes]:
         """The client's messages, starting with this number."""
         return _client(self.read, start)
@@ -143,35 +147,6 @@ class Opening:
         model = self.read.fields.model
         estimator = self.session.memory.view_of(self.goes_on_from).estimator(model)
         return fits(self.read, estimator, stated=self.session.find_stated_window(model))
-
-
-def opening_of(
-    at: int,
-    wanted: Mode | None,
-    default: Mode,
-    events: Sequence[Event],
-    read: Transcript,
-    before: Session,
-    after: Session,
-    settings: ServerSettings,
-    *,
-    asks_verdict: bool = False,
-    takes_behind: bool = False,
-) -> Opening:
-    """The request that leads to these events, given the session ``before`` and ``after`` them."""
-    opening = Opening(
-        at=at,
-        wanted=wanted,
-        default=default,
-        events=tuple(events),
-        read=read,
-        session=after,
-        settings=settings,
-        asks_verdict=asks_verdict,
-        takes_behind=takes_behind,
-    )
-    known = before.branches.get(opening.goes_on_from)
-    return attrs.evolve(opening, last=known.began if known is not None else None)
 
 
 # Tariffs

@@ -8,7 +8,7 @@ from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectPinned, ObjectReleased
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Now
-from mnemosyne.domain.recall.cleanup_effects import ANCHOR_TURNS, MOST_ANCHORED, Collapsed, Effects, effects
+from mnemosyne.domain.recall.cleanup_effects import ANCHOR_TURNS, MOST_ANCHORED, Effects, effects
 from mnemosyne.domain.tools.cleanup_tags import Anchor, Collapse, Directive, Drop, Ignored, TagSummary
 from tests.domain.remembered import BRANCH, created, remembered
 from tests.domain.session_events import assessed
@@ -60,14 +60,13 @@ def test_anchors_of_one_tag_hold_at_most_half_of_the_window() -> None:
 
 def test_summary_is_accepted_only_for_an_object_of_the_branch() -> None:
     summary = TagSummary("old2345", "short", ("the rest",))
-    assert found(summary) == Effects(texts=(summary,))
+    assert found(summary) == Effects()
     assert [each.text for each in found(TagSummary("gone234", "short")).ignored] == ["gone234"]
 
 
 def test_collapsed_turns_are_released_except_protected_objects() -> None:
     result = found(Collapse(1, 99, "all of it"))
     assert [each.object for each in result.events] == ["old2345", "mid2345"]
-    assert result.texts == (Collapsed(("old2345", "mid2345"), "all of it"),)
     assert [each.text for each in result.ignored] == ["new2345"]
     assert found(Collapse(50, 99, "nothing there")) == Effects()
 

@@ -184,7 +184,8 @@ STATES = st.builds(
 def test_every_restore_is_legal_available_and_within_the_limits(
     state: Memory, target: Fidelity, spent: Spent, limits: FaultLimits
 ) -> None:
-    found = restore(state, BRANCH, asked(target=target), spent, limits)
+    spent = attrs.evolve(spent, limits=limits)
+    found = restore(state, BRANCH, asked(target=target), spent)
     if isinstance(found, GrantedRestore):
         after = spent.after(found.tokens)
         assert after.faults <= limits.faults

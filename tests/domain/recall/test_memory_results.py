@@ -84,7 +84,7 @@ TWO = remembered(created("def2345", 9, kind=ObjectKind.CONVERSATION_PHASE), befo
 
 
 def answered(*quotes: Quote, memory: Memory = TWO) -> str:
-    return answer_text(quotes, memory, BRANCH, 12, AFTER)
+    return answer_text(quotes, memory, 12, AFTER)
 
 
 def test_definition_is_data_below_its_purpose_and_cost() -> None:
@@ -214,7 +214,7 @@ def test_restored_objects_are_parsed_from_the_text_whatever_their_content(texts:
 
 
 def test_attachments_count_towards_the_size() -> None:
-    found = granted().within(Spent(), LIMITS, [AttachedSize("image", 1_000)] * 2 + [AttachedSize("document", 1_000)])
+    found = granted().within(Spent(), [AttachedSize("image", 1_000)] * 2 + [AttachedSize("document", 1_000)])
     assert isinstance(found, GrantedRestore)
     types = ("image", "image", "document")
     told = render_restored(found, after(found), BRANCH, 20, "x", Spent(1, found.tokens), attached=types)
@@ -275,11 +275,11 @@ def test_missing_or_too_large_attachment_is_refused(part: int, sizes: list[int],
 
 
 def granted_part(part: int, *attached: AttachedSize, had: int = 0) -> GrantedRestore | RefusedCall:
-    return granted().within(Spent(1, had), LIMITS, attached, part)
+    return granted().within(Spent(1, had), attached, part)
 
 
 def refusal(spent: Spent, *attached: AttachedSize) -> str:
     """The refusal of an object of 1,000 tokens with these attachments."""
-    refused = granted().within(spent, LIMITS, attached)
+    refused = granted().within(spent, attached)
     assert isinstance(refused, RefusedCall)
     return refused.text

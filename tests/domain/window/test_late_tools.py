@@ -12,7 +12,7 @@ from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.window import epochs, late_tools, situation, upstream_history
 from mnemosyne.domain.window.planning import NoRewrite, price_of_rewrite
-from mnemosyne.domain.window.rounds import TOO_SMALL, Opening, choose_mode, mode_without_us, opening_of
+from mnemosyne.domain.window.rounds import TOO_SMALL, Opening, choose_mode, mode_without_us
 from mnemosyne.domain.window.situation import Sizes, situation_of
 from mnemosyne.domain.window.window_size import WINDOW
 from mnemosyne.domain.wire.transcript import read
@@ -44,8 +44,15 @@ def opening(story: Story, raw: bytes, at: int, wanted: Mode | None = None) -> Op
     before, known = story.state, len(story.events)
     story.began = at - 1
     story.begin(raw=raw)
-    return opening_of(
-        at, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before, story.state, SETTINGS
+    return Opening(
+        at=at,
+        wanted=wanted,
+        default=Mode.MANAGE,
+        events=tuple(story.events[known:]),
+        read=read(raw).transcript,
+        before=before,
+        session=story.state,
+        settings=SETTINGS,
     )
 
 
@@ -98,7 +105,9 @@ def test_tools_are_added_at_once_without_a_cache_or_for_another_model() -> None:
     unmarked = opening(waiting(100, marked=False), body(100, 20_000, marked=False), MINUTE + 1)
     same = opening(waiting(100), body(100, 20_000), MINUTE + 1)
     assert same.last is not None
-    other = attrs.evolve(same, last=attrs.evolve(same.last, model="claude-sonnet-4-5"))
+    began = attrs.evolve(same.last, model="claude-sonnet-4-5")
+    known = attrs.evolve(same.before.branches["main"], began=began)
+    other = attrs.evolve(same, before=attrs.evolve(same.before, branches={"main": known}))
     for each in (unmarked, other):
         assert existing(late_tools.find(each, Sizes())).are_free
 

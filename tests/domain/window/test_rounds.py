@@ -22,7 +22,6 @@ from mnemosyne.domain.window.rounds import (
     choose_mode,
     find_tariff,
     mode_without_us,
-    opening_of,
     without_thinking,
 )
 from mnemosyne.domain.wire.identity import RequestKind, RequestOrigin
@@ -51,7 +50,16 @@ def opening(story: Story, raw: bytes, wanted: Mode | None = None, who: RequestOr
     before = story.state
     known = len(story.events)
     story.begin(raw=raw, who=who)
-    return opening_of(1, wanted, Mode.MANAGE, story.events[known:], read(raw).transcript, before, story.state, SETTINGS)
+    return Opening(
+        at=1,
+        wanted=wanted,
+        default=Mode.MANAGE,
+        events=tuple(story.events[known:]),
+        read=read(raw).transcript,
+        before=before,
+        session=story.state,
+        settings=SETTINGS,
+    )
 
 
 def managed() -> Story:

@@ -113,11 +113,8 @@ class ManagedTurn:
             return attrs.evolve(turn, compared_with=None)
         if refused is Refusal.THINKING:
             return attrs.evolve(turn, history=upstream_history.strip(self.history))
-        client = [self.read.message_bytes(number) for number in range(len(self.read.messages))]
         keeps_thinking = not epochs.may_drop_thinking(self.read)
-        history = upstream_history.first(
-            client, epoch=self.history.epoch + 1, keep_thinking=keeps_thinking, dialect=self.read.dialect
-        )
+        history = upstream_history.begin(self.read, epoch=self.history.epoch + 1, keep_thinking=keeps_thinking)
         return attrs.evolve(turn, history=history, mode=Mode.BYPASS, hour=False, tool_budget=None, compared_with=None)
 
     @property

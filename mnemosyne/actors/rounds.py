@@ -297,8 +297,7 @@ class ManagedRounds:
             return None
         if not (prior.history.replies or epochs.may_drop_thinking(read)):
             return None  # the last reply is not recorded yet, and its thinking must be kept
-        client = [read.message_bytes(number) for number in range(kept, len(read.messages))]
-        history = upstream_history.go_on(prior.history, kept, client, memory_tools.NAMES)
+        history = upstream_history.go_on(prior.history, kept, read.list_elements(kept), memory_tools.NAMES)
         named = find_compared(read, prior) if request.asks_verdict(read) else None
         return self._continue(branch, read, history, prior, named)
 
@@ -581,7 +580,7 @@ class ManagedRounds:
 
     def bypass(self, opening: Opening) -> ManagedTurn:
         """A turn whose original request was refused: it begins a history without thinking."""
-        history = upstream_history.first(opening.client(), dialect=opening.read.dialect)
+        history = upstream_history.begin(opening.read)
         return ManagedTurn(
             read=opening.read,
             history=history,
@@ -659,7 +658,7 @@ class ManagedRounds:
             events, turn = events + moved, attrs.evolve(turn, moves=False)
         replied = turn.add_reply(address.attempt, end.reply.body, answers.results)
         events += self._note_helpers(address, turn.round, end, answers.helped, at)
-        events += self._record_inputs(address, turn.round, at)
+        events += decision_inputs.note_inputs(self._outside.noted, address, turn.round, at)
         return RoundOver(events=events, contents=contents, turn=replied)
 
     def _note_helpers(
@@ -680,9 +679,6 @@ class ManagedRounds:
                 )
                 events += decision_inputs.decide(command)
         return events
-
-    def _record_inputs(self, address: Address, round_: int, at: int) -> tuple[Event, ...]:
-        return decision_inputs.note_inputs(self._outside.noted, address, round_, at)
 
     # Sending
 
@@ -730,4 +726,4 @@ def _stays_at_head(prior: Prior | None, history: UpstreamHistory) -> bool:
 def _begin(opening: Opening) -> UpstreamHistory:
     """The history of a conversation for which the proxy has sent nothing of its own before."""
     keeps_thinking = not epochs.may_drop_thinking(opening.read)
-    return upstream_history.first(opening.client(), keep_thinking=keeps_thinking, dialect=opening.read.dialect)
+    return upstream_history.begin(opening.read, keep_thinking=keeps_thinking)

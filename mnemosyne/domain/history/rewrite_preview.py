@@ -42,8 +42,7 @@ def next_request(found: MemorySnapshot, read: Transcript, at: int, settings: Ser
     """The request after a snapshot, at the time ``at``: equal to the last one, ``read``, since its new content is
     unknown. ``settings`` are those of a server that would manage it.
     """
-    client = [read.message_bytes(number) for number in range(len(read.messages))]
-    history = upstream_history.verbatim(client, read.dialect)
+    history = upstream_history.verbatim(read.list_elements(), read.dialect)
     return PendingRequest(
         at=at,
         branch=found.branch,

@@ -132,14 +132,10 @@ class Opening:
         known = self.before.branches.get(self.goes_on_from)
         return known.began if known is not None else None
 
-    def client(self, start: int = 0) -> list[bytes]:
-        """The client's messages, starting with this number."""
-        return _client(self.read, start)
-
     @cached_property
     def anew(self) -> UpstreamHistory:
         """A history that begins with the client's messages, without their thinking."""
-        return upstream_history.first(self.client(), dialect=self.read.dialect)
+        return upstream_history.begin(self.read)
 
     @cached_property
     def fits(self) -> bool:
@@ -341,7 +337,7 @@ def _holds_our_thinking(opening: Opening) -> bool:
     read, branches = opening.read, opening.session.branches.values()
     if read.opaque is not None or all(each.mode is Mode.OBSERVE for each in branches):
         return False
-    return upstream_history.holds_thinking(upstream_history.verbatim(opening.client(), read.dialect))
+    return upstream_history.holds_thinking(upstream_history.verbatim(read.list_elements(), read.dialect))
 
 
 # Continuing a history
@@ -360,7 +356,7 @@ def go_on(opening: Opening, prior: UpstreamHistory, mode: Mode) -> UpstreamHisto
     """The history that continues the previous one."""
     kept = min(opening.began.kept, len(prior.ends))
     hidden = memory_tools.NAMES if mode is Mode.MANAGE else frozenset()  # otherwise the client sees all rounds
-    return upstream_history.go_on(prior, kept, opening.client(kept), hidden)
+    return upstream_history.go_on(prior, kept, opening.read.list_elements(kept), hidden)
 
 
 def shows_again(opening: Opening, mode: Mode, *, switched: bool) -> bool:
@@ -377,9 +373,7 @@ def go_on_unplanned(opening: Opening, prior: UpstreamHistory, mode: Mode, *, swi
     if not switched and not opening.went_back:
         return go_on(opening, prior, mode)
     keep_thinking = not switched and not epochs.may_drop_thinking(opening.read)
-    return upstream_history.first(
-        opening.client(), epoch=prior.epoch + 1, keep_thinking=keep_thinking, dialect=prior.dialect
-    )
+    return upstream_history.begin(opening.read, epoch=prior.epoch + 1, keep_thinking=keep_thinking)
 
 
 # Fallback
@@ -389,12 +383,11 @@ def without_thinking(read: Transcript) -> bytes | None:
     """The client's request without thinking, which a provider may have bound to another history; None if it has none or
     must keep it: then the client's own bytes are sent.
     """
-    client = _client(read)
     if read.opaque is not None or not may_drop_thinking(read):
         return None  # models that require it do not bind it to the history
-    if not upstream_history.holds_thinking(upstream_history.verbatim(client, read.dialect)):
+    if not upstream_history.holds_thinking(upstream_history.verbatim(read.list_elements(), read.dialect)):
         return None
-    return upstream_history.body(read, upstream_history.first(client, dialect=read.dialect), ())
+    return upstream_history.body(read, upstream_history.begin(read), ())
 
 
 def fits(
@@ -411,9 +404,5 @@ def fits(
 def count_tokens(read: Transcript, estimator: Estimator | None = None) -> int:
     """The estimated tokens of a request without its thinking."""
     estimator = estimator or Estimator.of(read.fields.model)
-    messages = upstream_history.first(_client(read), dialect=read.dialect).messages
+    messages = upstream_history.begin(read).messages
     return estimator.tokens(Sizes().of(messages, read.dialect) + head_of(read))
-
-
-def _client(read: Transcript, start: int = 0) -> list[bytes]:
-    return [read.message_bytes(number) for number in range(start, len(read.messages))]

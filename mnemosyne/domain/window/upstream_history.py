@@ -50,6 +50,11 @@ def first(client: Sequence[bytes], *, epoch: int = 1, keep_thinking: bool = Fals
     return UpstreamHistory(messages=grown.messages, ends=grown.ends, epoch=epoch, dialect=dialect)
 
 
+def begin(read: Transcript, *, epoch: int = 1, keep_thinking: bool = False) -> UpstreamHistory:
+    """A new history that begins with all messages of a client's request."""
+    return first(read.list_elements(), epoch=epoch, keep_thinking=keep_thinking, dialect=read.dialect)
+
+
 def tell(messages: Sequence[bytes], ends: Sequence[int], number: int, text: str, dialect: Dialect) -> tuple[bytes, ...]:
     """Append a text of the proxy to the client's message of this number; the elements stay unchanged if that is not a
     user message.

@@ -184,6 +184,10 @@ class Transcript:
         """Return the raw JSON of a message."""
         return self.raw[slice(*self.message_range(index))]
 
+    def list_elements(self, start: int = 0) -> list[bytes]:
+        """Return the raw JSON of the messages, from this number on."""
+        return [self.message_bytes(number) for number in range(start, len(self.messages))]
+
     def message_range(self, index: int) -> Range:
         """Return the range in ``raw`` of a message."""
         message = self.messages[index]

@@ -40,8 +40,7 @@ NOTES = "The proxy gives up after eight, so make seven retries."
 def sent(messages: list[Json], dialect: Dialect = MESSAGES) -> tuple[Transcript, UpstreamHistory]:
     body = json.dumps({"model": "m", "max_tokens": 9, dialect.array: messages}).encode()
     read = transcript.read(body, conversation=conversation_of(dialect, None)).transcript
-    client = [read.message_bytes(number) for number in range(len(read.messages))]
-    return read, upstream_history.first(client, dialect=dialect)
+    return read, upstream_history.begin(read)
 
 
 def requested(count: int = 1) -> Memory:

@@ -203,9 +203,7 @@ def request(tools: list[Json]) -> transcript.Transcript:
 
 
 def sent_of(read: transcript.Transcript, budget: int | None) -> list[Json]:
-    history = upstream_history.first(
-        [read.message_bytes(number) for number in range(len(read.messages))], dialect=MESSAGES
-    )
+    history = upstream_history.begin(read)
     body = upstream_history.body(read, history, tools_json(MESSAGES), hour=True, tool_budget=budget)
     tools: list[Json] = json.loads(body)["tools"]
     return tools

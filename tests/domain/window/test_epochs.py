@@ -41,9 +41,7 @@ TALK: list[dict[str, Any]] = [
     {"role": "user", "content": "Go on."},
 ]
 READ = transcript.read(json.dumps({"model": "claude-opus-4-5", "max_tokens": 9, "messages": TALK}).encode())
-HISTORY = upstream_history.first(
-    [READ.transcript.message_bytes(number) for number in range(len(TALK))], dialect=MESSAGES
-)
+HISTORY = upstream_history.begin(READ.transcript)
 ASKED = PendingRequest(
     at=7,
     branch=BRANCH,

@@ -63,8 +63,7 @@ def ask(steps: Sequence[Step], written: Written = MESSAGES, window: int = 100_00
     if folder:
         name_folder(body, folder)
     read = transcript.read(json.dumps(body).encode(), conversation=conversation(written)).transcript
-    client = [read.message_bytes(number) for number in range(len(read.messages))]
-    history = upstream_history.first(client, dialect=read.dialect)
+    history = upstream_history.begin(read)
     return PendingRequest(
         at=7,
         branch=BRANCH,
@@ -253,8 +252,7 @@ def test_two_references_in_one_request_restore_the_content_once() -> None:
     results = [{"type": "tool_result", "tool_use_id": each, "content": STUB} for each in "xy"]
     body["messages"][4]["content"] = results
     read = transcript.read(json.dumps(body).encode()).transcript
-    client = [read.message_bytes(number) for number in range(len(read.messages))]
-    history = upstream_history.first(client, dialect=read.dialect)
+    history = upstream_history.begin(read)
     asked = attrs.evolve(ask([reading(CONTENT), reading(STUB)]), read=read, before=history, history=history)
     grown, events = rereads.answer(asked, EVICTED, Sizes())
     sent = history.dialect.history.message(grown.messages[-1])["content"]

@@ -54,10 +54,10 @@ class Conversation:
     def ask(self) -> None:
         """The client's request as it is sent upstream."""
         read = transcript.read(self.request()).transcript
-        client = [read.message_bytes(number) for number in range(len(read.messages))]
+        client = read.list_elements()
         chains = [message.chain for message in read.messages]
         if self.history is None:
-            self.history = upstream_history.first(client, dialect=MESSAGES)
+            self.history = upstream_history.begin(read)
         else:
             shared = [one == other for one, other in zip(chains, self.before, strict=False)]
             kept = shared.index(False) if False in shared else len(shared)

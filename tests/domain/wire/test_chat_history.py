@@ -44,9 +44,7 @@ def asked(messages: list[Json]) -> PendingRequest:
     read = transcript.read(
         json.dumps({"model": "qwen3", "messages": messages}).encode(), conversation="chat/main"
     ).transcript
-    history = upstream_history.first(
-        [read.message_bytes(number) for number in range(len(messages))], dialect=read.dialect
-    )
+    history = upstream_history.begin(read)
     return PendingRequest(
         at=0,
         branch="main",

@@ -54,7 +54,7 @@ from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MemoryQuery
 from mnemosyne.domain.window import epochs, late_tools, rounds, upstream_history
 from mnemosyne.domain.window.epochs import Rewritten
 from mnemosyne.domain.window.refusals import Refusal, find_stated
-from mnemosyne.domain.window.rounds import MANAGEABLE, Opening
+from mnemosyne.domain.window.rounds import Opening
 from mnemosyne.domain.window.situation import PendingRequest, blocks_of, find_limit
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
 from mnemosyne.domain.wire import recipe, stored_reply
@@ -129,7 +129,7 @@ class ManagedRounds:
         """
         self._outside.begin()
         mode, command = rounds.choose_mode(opening)
-        switched = decide(command, opening.session) if command is not None else ()
+        switched = decide(command, opening.session)
         if mode is Mode.OBSERVE:
             return await self._begin_to_manage(opening, switched, client)
         prior = await self._loaded.histories.of(opening.session.branches[opening.goes_on_from])
@@ -175,7 +175,7 @@ class ManagedRounds:
             (
                 *decide(late.command, opening.session),
                 *(rewritten.events if rewritten is not None else ()),
-                *(decide(note, opening.session) if note is not None else ()),
+                *decide(note, opening.session),
             ),
             Prior(late.asked.before, sent, branch.body_version),
             hour=rewritten is not None and rewritten.hour,
@@ -280,7 +280,7 @@ class ManagedRounds:
             each
             for each in self._state.branches.values()
             if each.header_conversation == request.conversation
-            and each.kind in MANAGEABLE
+            and each.kind.is_window
             and not is_another(request.client_headers, each)
         ]
         branch = max(spoken, key=lambda each: each.body_version, default=None)
@@ -314,7 +314,7 @@ class ManagedRounds:
         note = (
             self._epochs.judge_unplanned(asked, opening.session) if opening.is_last and not opening.went_back else None
         )
-        more = (*restored, *(decide(note, opening.session) if note is not None else ()))
+        more = (*restored, *decide(note, opening.session))
         return Planned(events=opening.events, more=more, turn=turn, body=turn.body(opening.began.attempt))
 
     async def _history(
@@ -339,7 +339,7 @@ class ManagedRounds:
                 raise MnemosyneError("the last upstream request cannot be rendered, and the client's own is too long")
         else:
             rewritten = None
-        noted = decide(note, opening.session) if note is not None else ()
+        noted = decide(note, opening.session)
         if rewritten is not None:
             return rewritten.history, rewritten.hour, (*rewritten.events, *noted), rewritten.contents
         if asked is not None and not switched and not opening.went_back:
@@ -513,7 +513,7 @@ class ManagedRounds:
         if fitted is None:
             return None
         rewritten, note = fitted
-        happens = (*rewritten.events, *(decide(note, session) if note is not None else ()))
+        happens = (*rewritten.events, *decide(note, session))
         offers = upstream_history.offers(turn.history)
         return attrs.evolve(
             turn.next,

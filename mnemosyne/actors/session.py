@@ -427,7 +427,7 @@ class SessionActor:
             fallback_events, contents = await self._fallback(address, version, opening, fallback)
         was_sent = not isinstance(message.outgoing, NothingSent)
         mode = rounds.mode_without_us(opening) if was_sent else None
-        modes = decide(mode, opening.session) if mode is not None else ()
+        modes = decide(mode, opening.session)
         noted = _inputs_of(message.outgoing, waits=opening.branch.late)
         is_asked = noted != InputsSoFar() or rounds.stands_on_settings(opening)  # else only for the client's own bytes
         inputs = self._record_inputs(opening, noted) if is_asked else ()
@@ -504,7 +504,7 @@ class SessionActor:
     ) -> None:
         """Report a prompt of the user's conversation that asks to remember something."""
         branch = self.state.branches[began.branch]
-        if branch.agent_id is not None or not branch.kind.is_talked_to or read.fields.has_output_format:
+        if not branch.is_talked_to or read.fields.has_output_format:
             return
         place = Provenance(session=self.identity.stream, branch=began.branch, turn=began.turn)
         prompt = read_prompt(read, began.submitted, place)

@@ -67,7 +67,7 @@ class SessionOrders:
         """
         branch = self._state.branches[began.branch]
         is_new = began.attempt == 1 and began.turn == branch.turns and began.opaque is None
-        if not is_new or not _is_talked_to(branch):
+        if not is_new or not branch.is_talked_to:
             return
         folder = project_of_transcript(read) or self._context.folder
         self._context = LearnContext(at=began.at, clients=self._context.clients | {client}, folder=folder)
@@ -95,7 +95,7 @@ class SessionOrders:
         """Order what waits until a session is idle: its summary, if it has changed since the last one, and the utility
         of new objects.
         """
-        branches = [each for each in self._state.branches.values() if _is_talked_to(each) and each.turns]
+        branches = [each for each in self._state.branches.values() if each.is_talked_to and each.turns]
         if branches and not self._state.running:
             self._summarize(max(branches, key=lambda each: each.body_version), ticket)
             self._score(ticket)
@@ -151,8 +151,3 @@ class SessionOrders:
     def _put(self, order: HelperOrder, ticket: Ticket) -> None:
         generation = self._state.memory.generation
         self._queue.put(HelperRequest(self._loaded.identity, order, generation=generation), ticket)
-
-
-def _is_talked_to(branch: Branch) -> bool:
-    """Whether the user's conversation may continue in a branch."""
-    return branch.kind.is_talked_to and branch.agent_id is None

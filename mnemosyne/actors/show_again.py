@@ -15,7 +15,7 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall import show_again
 from mnemosyne.domain.recall.memory_calls import GrantedRestore
 from mnemosyne.domain.recall.show_again import PendingRestore, ShownAgain
-from mnemosyne.domain.session.events import BranchKind, TurnBegan
+from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.input_events import Awaited
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
@@ -23,8 +23,6 @@ from mnemosyne.domain.wire.transcript import Transcript
 from mnemosyne.errors import ContentForgotten, LogFailed
 
 log = logging.getLogger(__name__)
-
-_NEVER = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
 
 
 class ShowAgain:
@@ -50,7 +48,7 @@ class ShowAgain:
         """
         unchanged = ShownAgain(history=history)
         branch, cause = session.branches[began.branch], Cause.PREFETCH
-        if began.attempt > 1 or began.turn < branch.turns or branch.kind in _NEVER:
+        if began.attempt > 1 or began.turn < branch.turns or not branch.kind.is_window:
             return unchanged
         granted = show_again.find_requested(session, began.branch)
         if not granted and show_again.awaits_prediction(session, began, read):

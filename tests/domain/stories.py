@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import (
     CHAIN_BYTES,
@@ -17,8 +18,13 @@ from mnemosyne.domain.session.decide import (
     InterruptTurn,
     decide,
 )
+from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, SessionForgotten, TurnBegan
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session, evolve
+from mnemosyne.domain.window import upstream_history
+from mnemosyne.domain.window.rounds import Opening
+from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.dialects import MAIN, SIDE, conversation_of, is_side
 from mnemosyne.domain.wire.identity import ClientHeaders, RequestKind, RequestOrigin
@@ -61,6 +67,13 @@ def request(history: Sequence[str]) -> bytes:
     return dumps({"model": "m", "messages": messages, "system": "You are.", "api_key": "sk-canary"})
 
 
+def pending(read: Transcript, turn: int, *, window: int = 100_000, tariff: str = "api", **more: Any) -> PendingRequest:
+    """A request that begins its history."""
+    history, settings = upstream_history.begin(read), ServerSettings(window=window)
+    same: dict[str, Any] = {"before": history, "history": history, "settings": settings, **more}
+    return PendingRequest(at=7, branch="main", turn=turn, read=read, tariff=tariff_of(tariff), **same)
+
+
 @attrs.define
 class Story:
     """One session. Every event is checked as it happens."""
@@ -71,6 +84,7 @@ class Story:
     recipes: dict[int, Recipe] = attrs.field(factory=dict)
     bodies: dict[str, Transcript] = attrs.field(factory=dict)
     began: int = 0
+    who: RequestOrigin | None = None
 
     def begin(
         self,
@@ -130,6 +144,14 @@ class Story:
             assert branch.chains == tuple(message.chain[:CHAIN_BYTES] for message in read.messages)
             self.bodies[branch.name] = attrs.evolve(read, recipe=branch.body)
         return event
+
+    def open(self, raw: bytes, settings: ServerSettings, at: int = 1, wanted: Mode | None = None) -> Opening:
+        """The request of these bytes, as it opens the turn that it begins."""
+        before, known = self.state, len(self.events)
+        self.begin(raw=raw, who=self.who)
+        read, events = transcript.read(raw).transcript, tuple(self.events[known:])
+        states: dict[str, Any] = {"before": before, "session": self.state}
+        return Opening(at=at, wanted=wanted, default=Mode.MANAGE, events=events, read=read, settings=settings, **states)
 
     def finish(self, address: Address) -> tuple[Event, ...]:
         """The reply came."""

@@ -42,7 +42,7 @@ from mnemosyne.domain.objects.pressure import ZONES, usable_tokens, zone
 from mnemosyne.domain.segmentation import episodes
 from mnemosyne.domain.segmentation.paths import normal
 from mnemosyne.domain.segmentation.segment import Draft, SeenMessage, Segmented, segment
-from mnemosyne.domain.session.events import BranchKind, ToolUse, TurnBegan
+from mnemosyne.domain.session.events import ToolUse, TurnBegan
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.entities import key_entities
@@ -85,7 +85,7 @@ class Remember:
 def is_pending(branch: Branch, memory: Memory) -> bool:
     """Return whether the last turn of a branch has not been ingested yet."""
     began = branch.began
-    if began is None or branch.kind in _NO_MEMORY or began.opaque is not None or not branch.chains:
+    if began is None or not branch.kind.is_window or began.opaque is not None or not branch.chains:
         return False
     return memory.view_of(branch.name).measure.turn < began.turn == branch.turns
 
@@ -96,7 +96,7 @@ def remember_of(
     """Return the command for a request that has begun; None for a side call, a request for a summary, an earlier turn
     again, or a body that was not read as a conversation.
     """
-    if branch.kind in _NO_MEMORY or began.turn < branch.turns or not read.messages:
+    if not branch.kind.is_window or began.turn < branch.turns or not read.messages:
         return None
     first = min(shown.known.open, len(read.messages))
     messages = [_read_message(read, index, branch) for index in range(first, len(read.messages))]
@@ -113,9 +113,6 @@ def remember_of(
         head=head,
         window=window if branch.mode is Mode.MANAGE else None,
     )
-
-
-_NO_MEMORY = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
 
 
 def head_of(read: Transcript, tool_budget: int | None = None) -> Features:

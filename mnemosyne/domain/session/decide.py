@@ -220,9 +220,11 @@ Command = _Recorded | BeginTurn | ForgetSession | BeginRound | StartManaging
 # Decisions
 
 
-def decide(command: Command, session: Session) -> tuple[Event, ...]:
-    """The events that a command causes."""
+def decide(command: Command | None, session: Session) -> tuple[Event, ...]:
+    """The events that a command causes; none without a command."""
     match command:
+        case None:
+            return ()
         case BeginTurn():
             return _begin(command, session)
         case FinishTurn() | InterruptTurn() if command.address not in session.running:

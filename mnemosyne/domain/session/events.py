@@ -41,6 +41,13 @@ class BranchKind(Enum):
     """Requests that contain no history to compare: another dialect, or a conversation that the provider stores."""
 
     @property
+    def is_window(self) -> bool:
+        """Whether its requests are those of an agent's context window, which has memory, may be managed and has an
+        account. The others cost the same without the proxy.
+        """
+        return self in (BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR, BranchKind.FORK)
+
+    @property
     def is_talked_to(self) -> bool:
         """Whether the user's conversation may continue in it."""
         return self in (BranchKind.MAIN, BranchKind.SUCCESSOR, BranchKind.FORK)

@@ -197,6 +197,11 @@ class Branch:
     taken: TakenSettings | None = None
 
     @property
+    def is_talked_to(self) -> bool:
+        """Whether the user's conversation may continue in it; never true of a sub-agent's branch."""
+        return self.kind.is_talked_to and self.agent_id is None
+
+    @property
     def turns(self) -> int:
         """The number of its last turn."""
         return len(self.counts)
@@ -476,10 +481,6 @@ def _after_turn(session: Session, branch: Branch, event: TurnBegan) -> Branch:
     )
 
 
-UNACCOUNTED = frozenset({BranchKind.SIDE, BranchKind.COMPACTION, BranchKind.OPAQUE})
-"""Requests of these kinds are never managed: they cost the same without the proxy."""
-
-
 OVERLAPPING = 8
 """Number of turns after which an attempt that has not ended never will: its server was killed."""
 
@@ -491,7 +492,7 @@ def _begin_exchange(session: Session, branch: Branch, event: TurnBegan) -> Mappi
         for address, exchange in branch.exchanges.items()
         if address.turn == event.turn or (exchange.ended is None and address.turn > event.turn - OVERLAPPING)
     }
-    if branch.kind in UNACCOUNTED:
+    if not branch.kind.is_window:
         return known
     request = SentRequest(at=event.at, version=session.version)
     last = session.branches[branch.name]

@@ -30,8 +30,6 @@ from mnemosyne.domain.wire.identity import ClientHeaders
 from mnemosyne.domain.wire.markers import asks_for_an_hour
 from mnemosyne.domain.wire.transcript import Transcript
 
-MANAGEABLE = frozenset({BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR, BranchKind.FORK})
-
 TOO_LATE = "its first request could not wait for us"
 ASKED_FOR = "it was asked for"
 TURNED_OFF = "managing was turned off"
@@ -293,7 +291,7 @@ def mode_without_us(opening: Opening) -> SetMode | None:
 
 def obstacle(kind: BranchKind, read: Transcript) -> str:
     """The reason why a branch with such a request cannot be managed, in any state; empty if it can."""
-    if kind not in MANAGEABLE or read.opaque is not None:
+    if not kind.is_window or read.opaque is not None:
         return "it is not a conversation of an agent with tools"
     return obstacle_in(read)
 

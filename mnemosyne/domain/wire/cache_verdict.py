@@ -14,6 +14,7 @@ import attrs
 
 from mnemosyne.domain.wire import json_spans
 from mnemosyne.domain.wire.json_spans import Range
+from mnemosyne.domain.wire.model_names import read_gpt_version
 from mnemosyne.domain.wire.reply import as_json
 
 
@@ -182,12 +183,6 @@ def _read_responses(stated: Mapping[str, Any]) -> tuple[Compared, str, int | Non
     return _RESPONSES_TYPES.get(kind, Compared.OTHER), kind, None
 
 
-def _is_recent(model: str) -> bool:
-    """Whether a model is gpt-5.6 or later; an earlier one may refuse the field."""
-    version = re.match(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?!\d)", model)
-    return version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 6)
-
-
 IN_MESSAGES = CacheComparison(
     hosts=frozenset({"api.anthropic.com"}),
     member="diagnostics",
@@ -201,7 +196,7 @@ IN_MESSAGES = CacheComparison(
 
 IN_RESPONSES = CacheComparison(
     hosts=frozenset({"api.openai.com"}),
-    takes=_is_recent,
+    takes=lambda model: read_gpt_version(model) >= (5, 6),  # an earlier one may refuse the field
     member="prompt_cache_options",
     field="comparison_response_id",
     asks_first=False,

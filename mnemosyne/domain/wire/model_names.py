@@ -21,3 +21,9 @@ def bare_name(model: str) -> str:
     prefix = _VENDOR.match(name)
     name = name[prefix.end() :] if prefix else name
     return re.sub(r"(?<=\d)\.(?=\d)", "-", name) if name.startswith("claude-") else name
+
+
+def read_gpt_version(model: str) -> tuple[int, int]:
+    """Return the version in a name that begins with ``gpt-``; zeros for any other name."""
+    version = re.match(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?!\d)", model)
+    return (int(version[1]), int(version[2] or 0)) if version is not None else (0, 0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne.domain.wire.model_names import read_gpt_version
 from mnemosyne.domain.wire.reply import as_json
 
 Header = tuple[bytes, bytes]
@@ -77,14 +78,9 @@ def _write_item(tools: Iterable[Mapping[str, Any]]) -> bytes:
     return as_json({"type": "additional_tools", "role": "developer", "tools": [*tools]})
 
 
-def _searches_tools(model: str) -> bool:
-    named = re.match(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?!\d)", model)
-    return named is not None and (int(named[1]), int(named[2] or 0)) >= (5, 4)
-
-
 IN_RESPONSES = ToolsBehind(
     hosts=frozenset({"api.openai.com"}),
-    takes=_searches_tools,
+    takes=lambda model: read_gpt_version(model) >= (5, 4),
     write=_write_item,
     beginning=b'{"type":"additional_tools","role":"developer","tools":[',
     words=("additional_tools",),

@@ -8,19 +8,17 @@ from typing import Any
 import attrs
 import pytest
 
-from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.cost.tokens import Features
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectPinned, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.memory import Memory
-from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.ledger import Account, Ledger
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.tools.memory_tools import QUERY
-from mnemosyne.domain.window import epochs, upstream_history
+from mnemosyne.domain.window import epochs
 from mnemosyne.domain.window.epochs import Decision, Forms, Rewritten, may_begin, may_drop_thinking
 from mnemosyne.domain.window.situation import PendingRequest, Sizes, candidates_of
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
@@ -31,6 +29,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.transcript import Transcript
 from tests.domain.recorded import dumps
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized
+from tests.domain.stories import pending
 
 CALL = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "src/a.py"}}
 TALK: list[dict[str, Any]] = [
@@ -41,17 +40,8 @@ TALK: list[dict[str, Any]] = [
     {"role": "user", "content": "Go on."},
 ]
 READ = transcript.read(json.dumps({"model": "claude-opus-4-5", "max_tokens": 9, "messages": TALK}).encode())
-HISTORY = upstream_history.begin(READ.transcript)
-ASKED = PendingRequest(
-    at=7,
-    branch=BRANCH,
-    turn=20,
-    read=READ.transcript,
-    before=HISTORY,
-    history=HISTORY,
-    settings=ServerSettings(window=100_000),
-    tariff=tariff_of("api"),
-)
+ASKED = pending(READ.transcript, 20)
+HISTORY = ASKED.history
 
 MAIN = Branch(
     name=BRANCH, kind=BranchKind.MAIN, conversation="main", parent=None, forked_at=0, inherits=False, agent_id=None

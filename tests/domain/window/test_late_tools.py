@@ -15,7 +15,6 @@ from mnemosyne.domain.window.planning import NoRewrite, price_of_rewrite
 from mnemosyne.domain.window.rounds import TOO_SMALL, Opening, choose_mode, mode_without_us
 from mnemosyne.domain.window.situation import Sizes, situation_of
 from mnemosyne.domain.window.window_size import WINDOW
-from mnemosyne.domain.wire.transcript import read
 from tests.domain.recorded import dumps
 from tests.domain.stories import Story
 from tests.existing import existing
@@ -41,19 +40,8 @@ def body(*sizes: int, marked: bool = True, **members: Any) -> bytes:
 
 
 def opening(story: Story, raw: bytes, at: int, wanted: Mode | None = None) -> Opening:
-    before, known = story.state, len(story.events)
     story.began = at - 1
-    story.begin(raw=raw)
-    return Opening(
-        at=at,
-        wanted=wanted,
-        default=Mode.MANAGE,
-        events=tuple(story.events[known:]),
-        read=read(raw).transcript,
-        before=before,
-        session=story.state,
-        settings=SETTINGS,
-    )
+    return story.open(raw, SETTINGS, at, wanted)
 
 
 def waiting(*sizes: int, **options: Any) -> Story:

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.objects.events import BlockPlace, FaultKind, ObjectEvent, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.window import rereads, upstream_history
@@ -21,6 +19,7 @@ from mnemosyne.domain.window.situation import PendingRequest, Sizes
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
 from tests.domain.remembered import BRANCH, created, degraded, remembered
+from tests.domain.stories import pending
 from tests.domain.wire.dialects import WRITTEN, Call, Exchange, ModelReply, Written, conversation
 from tests.profiles import examples
 
@@ -63,18 +62,7 @@ def ask(steps: Sequence[Step], written: Written = MESSAGES, window: int = 100_00
     if folder:
         name_folder(body, folder)
     read = transcript.read(json.dumps(body).encode(), conversation=conversation(written)).transcript
-    history = upstream_history.begin(read)
-    return PendingRequest(
-        at=7,
-        branch=BRANCH,
-        turn=len(steps) + 1,
-        read=read,
-        before=history,
-        history=history,
-        settings=ServerSettings(window=window),
-        tariff=tariff_of("api"),
-        kept=len(read.messages) - 1,
-    )
+    return pending(read, len(steps) + 1, window=window, kept=len(read.messages) - 1)
 
 
 def name_folder(body: Json, folder: str) -> None:

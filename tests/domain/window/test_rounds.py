@@ -47,19 +47,8 @@ def body(*messages: dict[str, Any], **members: Any) -> bytes:
 
 
 def opening(story: Story, raw: bytes, wanted: Mode | None = None, who: RequestOrigin | None = None) -> Opening:
-    before = story.state
-    known = len(story.events)
-    story.begin(raw=raw, who=who)
-    return Opening(
-        at=1,
-        wanted=wanted,
-        default=Mode.MANAGE,
-        events=tuple(story.events[known:]),
-        read=read(raw).transcript,
-        before=before,
-        session=story.state,
-        settings=SETTINGS,
-    )
+    story.who = who
+    return story.open(raw, SETTINGS, wanted=wanted)
 
 
 def managed() -> Story:

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.cost.catalogue import tariff_of
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.tools.memory_tools import NAMES, QUERY
 from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.window.assembly import ObjectRendering, Renderings
@@ -25,6 +23,7 @@ from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.chat_history import complete_calls, message_of, write_message
 from mnemosyne.domain.wire.history import Round
 from mnemosyne.domain.wire.reply import as_json
+from tests.domain.stories import pending
 from tests.profiles import examples
 
 Json = dict[str, Any]
@@ -44,17 +43,7 @@ def asked(messages: list[Json]) -> PendingRequest:
     read = transcript.read(
         json.dumps({"model": "qwen3", "messages": messages}).encode(), conversation="chat/main"
     ).transcript
-    history = upstream_history.begin(read)
-    return PendingRequest(
-        at=0,
-        branch="main",
-        turn=9,
-        read=read,
-        before=history,
-        history=history,
-        settings=ServerSettings(),
-        tariff=tariff_of("local"),
-    )
+    return pending(read, 9, tariff="local")
 
 
 def rendered(messages: list[Json], renderings: Renderings) -> list[Json]:

@@ -9,8 +9,8 @@ import trio
 
 from benchmarks.history import History
 from benchmarks.replies import reply_of
-from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.messages import Identity
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.app.storage import Storage, open_database, run_journal, storage_of

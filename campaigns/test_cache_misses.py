@@ -14,7 +14,8 @@ from tests.http.test_cache_verdicts import open_known
 from tests.http.test_epochs import SMALL, client_of, epochs_of, reads
 from tests.plain.archive import MemoryArchive
 from tests.services.talking import talking
-from tests.services.test_cache_misses import WORDS, Client, explain, record, text, tool
+from tests.blocks import text
+from tests.services.test_cache_misses import WORDS, Client, explain, record, tool
 
 
 def inject(client: Client, turn: int) -> bool:

@@ -18,7 +18,6 @@ from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.events import BranchKind, SessionStarted, TurnBegan, TurnFinished, TurnInterrupted
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.session.state import UNACCOUNTED
 from mnemosyne.errors import ContentMissing
 from mnemosyne.services import overviews, savings, session_view
 from mnemosyne.services.billed_replies import terms_of_end
@@ -141,7 +140,7 @@ async def test_every_view_of_any_session_has_the_same_cost_without_mnemosyne(
                     await write_session(models.archive, str(stream), out, codec)
                     exported = [each["nanodollars"] or 0 for each in conversations(tmp_path / "export", codec)]
                     (used,) = await models.answers(Question("usage", "used_by_turn", {"stream": stream}))
-                    sides = {each.name for each in view.branches if BranchKind(each.kind) in UNACCOUNTED}
+                    sides = {each.name for each in view.branches if not BranchKind(each.kind).is_window}
                     beside = sum(consumption_of(row).nanodollars for row in used if row["branch"] in sides)
                     assert sum(exported) + beside == cost, stream
                     evaluated += 1

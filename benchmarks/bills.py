@@ -27,8 +27,8 @@ from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.manifests import manifest_of
 from mnemosyne.services.predicted_bills import predict_bill
-from tests.http.managing import Client, model_says, open_stage, results, text
-from tests.http.test_managed_openai import ChatTalk, ResponsesTalk, Talk
+from tests.http.managing import Client, bare_stage, model_says, results, text
+from tests.http.test_managed_dialects import ChatTalk, ResponsesTalk, Talk
 from tests.plain.archive import MemoryArchive
 
 PLAYED = ("entire-1c38adc0", "entire-19abe528", "entire-880d23f9", "entire-45f2ccfd")
@@ -142,7 +142,7 @@ async def _predict(make: type[Talk] | None, model: str, mode: Mode, turns: int) 
     name = "Look" if make is None else "look"
     replies = [model_says(text(f"{n}."), {"type": "tool_use", "name": name, "input": {"at": n}}) for n in range(turns)]
     task = "Please do this.\n" + _write("task", 100)
-    async with open_stage({"replies": replies}, window=40_000, mode=mode) as stage:
+    async with bare_stage({"replies": replies}, window=40_000, mode=mode) as stage:
         if make is None:
             client, content = Client(stage.url), [text(task)]
             for _ in range(turns):

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 from mnemosyne.domain.cost.cache_misses import Culprit, MissCause
 from mnemosyne.domain.history.time_travel import history_of
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.services.cache_misses import STARTS, read_misses
 from mnemosyne.services.cache_verdicts import Agreement, read_agreement
 from tests.http.managing import bare
 from tests.http.test_cache_verdicts import open_known
-from tests.http.test_epochs import SMALL, client_of, epochs_of, reads
+from tests.http.test_epochs import SMALL, client_of, reads
 from tests.plain.archive import MemoryArchive
 from tests.services.talking import talking
 from tests.blocks import text
@@ -92,7 +93,7 @@ async def test_each_miss_of_a_managed_session_is_a_rewrite_of_ours_and_the_provi
         events = await archive.events.read(stream)
         found = await read_misses(archive, stream, events, history_of(str(stream), events))
         judged = await read_agreement(archive, [stream])
-        rewritten = {each.turn for each in await epochs_of(stage)}
+        rewritten = {each.turn for each in await stage.of(EpochBegan)}
         sent = [each.body for each in stage.standin.messages]
     assert len(found) == len(sent) >= 200
     missed = [(number, each) for number, each in enumerate(found) if any(cause.is_miss for cause in each.causes)]

@@ -42,7 +42,7 @@ KEPT = (
     "tests/http/test_forks.py::test_another_client_or_session_inherits_nothing",
     "tests/http/test_helped_answers.py::test_helper_gets_sources",
     "tests/http/test_kill_anywhere.py",
-    "tests/http/test_managed_openai.py::test_reasoning_of_another_issuer",
+    "tests/http/test_managed_dialects.py::test_reasoning_of_another_issuer",
     "tests/http/test_memory_access.py",
     "tests/http/test_session_knowledge.py",
     "tests/http/test_unnamed.py::test_conversation",

@@ -124,7 +124,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "http/test_stream_rewriter.py": ("what dialects share shows in what one of them sends", "http/spliced_stream"),
     "http/test_splicing.py": ("the rules show in what a client of Messages is sent", "http/messages_splicing"),
     "http/test_spending_limits.py": ("a refusal is what a client is sent", "actors/spending_guard"),
-    "http/test_managed.py": ("rounds are one reply to the client", "http/reply_rounds"),
+    "http/test_managed_dialects.py": ("rounds are one reply to the client", "http/reply_rounds"),
     "http/test_reply_copy.py": ("encodings are undone where replies are read", "http/content_encoding zstd"),
     "http/inspector/test_pages.py": (
         "a page is its view, its template and who may see it, together",

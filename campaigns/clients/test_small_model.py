@@ -36,7 +36,7 @@ from tests.actors.spending import EnoughTurns
 from tests.actors.support import StoppableLog, events_of
 from tests.actors.test_helper_work import Cache
 from tests.http.evicting import RECALL, Index, read_and_evict
-from tests.http.managing import Client, Stage, assert_nothing_of_ours, open_stage, recall, text, think
+from tests.http.managing import Client, Stage, assert_nothing_of_ours, bare_stage, recall, text, think
 from tests.http.test_epochs import MINUTES, SMALL, Clock, answer, client_of, read, violations
 from tests.http.test_learned_facts import PROMPT, submit
 from tests.http.test_session_knowledge import KEY
@@ -178,7 +178,7 @@ async def played(
     log, clock, questions = StoppableLog(), Clock(), HelperQuestions()
     options: dict[str, Any] = {"index": Index(log), "questions": questions, "patience": ENDLESS, "clock": clock}
     options |= {"owners": MemoryOwners(KEY), "memory_tokens": 600}
-    async with open_stage(log=log, window=window, **options) as stage, trio.open_nursery() as nursery:
+    async with bare_stage(log=log, window=window, **options) as stage, trio.open_nursery() as nursery:
         composer = Composer(HelperModels(source, budget), attrs.evolve(ANSWER, limits=PATIENT_LIMITS))
         nursery.start_soon(composer.run, LoadedSessions(stage.process.registry))
         client = await play_scene(stage, clock)

@@ -11,12 +11,12 @@ from mnemosyne.domain.objects.events import (
     ObjectCreated,
     ObjectDegraded,
 )
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.summaries import long_text
 from tests.http.evicting import DECIDED, RECALL, Index, result
-from tests.http.managing import Client, Json, Stage, model_says, open_stage, recall, script, text, think
+from tests.http.managing import Client, Json, Stage, bare_stage, model_says, recall, script, text, think
 from tests.http.test_epochs import (
     MINUTES,
     SMALL,
@@ -25,7 +25,6 @@ from tests.http.test_epochs import (
     answer,
     client_of,
     edit,
-    epochs_of,
     read,
     results_of,
     violations,
@@ -41,7 +40,7 @@ async def staged(log: DatabaseLog, clock: Clock, mode: Mode, window: int | None)
     """A provider and a proxy on one clock."""
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
-        open_stage(standin=standin, log=log, mode=mode, window=window, clock=clock, index=Index(log)) as stage,
+        bare_stage(standin=standin, log=log, mode=mode, window=window, clock=clock, index=Index(log)) as stage,
     ):
         yield stage
 
@@ -98,7 +97,7 @@ async def filled(client: Client, stage: Stage) -> None:
     """Files are read until a rewrite evicts the first one."""
     await ask(client, stage, "Read the notes.", [think(), read("/docs/notes.md")], DONE)
     await ask(client, stage, "Read the parts.", [think(), read("/src/part_0.py"), read("/src/part_1.py")], DONE)
-    assert await epochs_of(stage)
+    assert await stage.of(EpochBegan)
 
 
 async def made_of(stage: Stage, tool: str) -> list[str]:
@@ -122,7 +121,7 @@ async def waited(log: DatabaseLog) -> None:
     clock = Clock()
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
-        open_stage(standin=standin, log=log, clock=clock, index=Index(log), manages_small=False) as stage,
+        bare_stage(standin=standin, log=log, clock=clock, index=Index(log), manages_small=False) as stage,
     ):
         standin.script = script({"replies": [model_says(think(), text(f"Answer {number}.")) for number in range(3)]})
         client = Client(stage.url)
@@ -139,7 +138,7 @@ async def joined(log: DatabaseLog) -> None:
     clock = Clock()
     async with (
         open_standin({"rules": []}, clock=lambda: clock.now / 1e6) as standin,
-        open_stage(standin=standin, log=log, window=SMALL, clock=clock, index=Index(log)) as stage,
+        bare_stage(standin=standin, log=log, window=SMALL, clock=clock, index=Index(log)) as stage,
     ):
         registry = stage.process.opener.registry
         registry.settings = attrs.evolve(registry.settings, host="api.anthropic.com")
@@ -155,7 +154,7 @@ async def stated_window(log: DatabaseLog) -> None:
     clock = Clock()
     async with (
         open_standin({"rules": []}, clock=lambda: clock.now / 1e6) as standin,
-        open_stage(standin=standin, log=log, clock=clock, index=Index(log)) as stage,
+        bare_stage(standin=standin, log=log, clock=clock, index=Index(log)) as stage,
     ):
         client = Client(stage.url, tools=TOOLS)
         await read_files(client, standin, 14)

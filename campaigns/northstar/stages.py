@@ -18,7 +18,7 @@ from mnemosyne_lab.provider.script import Script
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import STREAM
 from tests.cli.support import MNEMOSYNE, environ_for, mnemosyne
-from tests.http.managing import Client, open_stage
+from tests.http.managing import Client, bare_stage
 from tests.waiting import DEADLINE, PATIENT
 
 
@@ -57,7 +57,7 @@ async def in_memory(lengths: Lengths = LONG) -> Outcome:
     script = Script(window=WINDOW)
     async with (
         open_standin(script, clock=lambda: clock.now / 1e6, model=model) as standin,
-        open_stage(standin=standin, window=WINDOW, clock=clock) as stage,
+        bare_stage(standin=standin, window=WINDOW, clock=clock) as stage,
     ):
         play = Play(Client(stage.url), standin, clock.pause)
         await play.run(conversation(lengths))

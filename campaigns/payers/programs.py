@@ -22,7 +22,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import bare, open_stage
+from tests.http.managing import bare, bare_stage
 from tests.http.raw_client import exchange
 
 Json = dict[str, Any]
@@ -90,7 +90,7 @@ async def run(
 
     async with (
         open_standin(Script(), clock=lambda: clock.now / 1e6, model=model, local=payer.local) as standin,
-        open_stage(
+        bare_stage(
             standin=standin,
             log=log,
             window=window,

@@ -19,7 +19,7 @@ from mnemosyne_lab.provider.cache import LocalServer
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import Stage, open_stage
+from tests.http.managing import Stage, bare_stage
 from tests.plain.directory import PlainDirectory
 from tests.waiting import until
 
@@ -134,7 +134,7 @@ async def in_memory(
 
         async def again(mode: Mode) -> None:
             await stack.aclose()
-            opening = open_stage(standin=standin, log=log, window=window, tariff=tariff, clock=clock, mode=mode)
+            opening = bare_stage(standin=standin, log=log, window=window, tariff=tariff, clock=clock, mode=mode)
             stages.append(await stack.enter_async_context(opening))
             scene.url = stages[-1].url
 

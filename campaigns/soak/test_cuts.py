@@ -16,9 +16,9 @@ from tests.http.managing import (
     Json,
     Stage,
     assert_nothing_of_ours,
+    bare_stage,
     look,
     model_says,
-    open_stage,
     release_call,
     results,
     text,
@@ -54,7 +54,7 @@ async def test_client_gets_the_received_part_of_a_broken_reply_and_continues(
         rules: list[Json] = []
         for number, place in enumerate(places):
             rules += [_at(number, model_says(*FIRST, faults=[place])), _at(number, model_says(*FIRST))]
-        async with open_stage(*rules, {"reply": model_says(text("It is mended."))}, mode=mode) as stage:
+        async with bare_stage(*rules, {"reply": model_says(text("It is mended."))}, mode=mode) as stage:
             client = Client(stage.url, stream=stream)
             for number in range(len(places)):
                 await _ask(client, number)
@@ -82,7 +82,7 @@ async def test_broken_hidden_round_is_one_reply_to_the_client_or_leads_to_a_retr
                 _at(number, model_says(*BEFORE), rounds=0),
             ]
         rules.append({"when": {"rounds": 1}, "reply": model_says(*AFTER)})
-        async with open_stage(*rules, {"reply": model_says(*BEFORE)}) as stage:
+        async with bare_stage(*rules, {"reply": model_says(*BEFORE)}) as stage:
             client = Client(stage.url, stream=stream)
             for number in range(len(places)):
                 message = await _ask(client, number)
@@ -110,7 +110,7 @@ async def _ask(client: Client, number: int) -> Json:
 
 async def _play_whole(before: Sequence[Json], reply: Sequence[Json], *, stream: bool) -> bytes:
     """The bytes of the reply without a break."""
-    async with open_stage({"replies": [*before, model_says(*reply)]}) as stage:
+    async with bare_stage({"replies": [*before, model_says(*reply)]}) as stage:
         await Client(stage.url, stream=stream).turn(text(_prompt(0)))
         return bytes(stage.standin.exchanges[-1].payload)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.http.test_joining_tools import switch_on_after, switch_on_openai_after
-from tests.http.test_managed_openai import ChatTalk, ResponsesTalk, Talk
+from tests.http.test_managed_dialects import ChatTalk, ResponsesTalk, Talk
 
 pytestmark = pytest.mark.soak
 

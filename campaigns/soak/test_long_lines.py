@@ -9,7 +9,7 @@ import pytest
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.summaries.extractive import summarize
 from mnemosyne.domain.summaries.renditions import RenditionRequest
-from tests.http.managing import Json, open_stage, results, text
+from tests.http.managing import Json, bare_stage, results, text
 from tests.http.test_epochs import answer, client_of, read, run, violations
 
 LENGTH = 60_000
@@ -83,7 +83,7 @@ async def test_after_endless_lines_the_next_request_is_answered(way: str) -> Non
         target_chars=4_000,
     )
     assert summarize(asked).text
-    async with open_stage() as stage:
+    async with bare_stage() as stage:
         client = client_of(stage)
         answer(stage, [call])
         message = await client.turn(text("What is in it?"))

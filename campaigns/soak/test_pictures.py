@@ -22,7 +22,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, bare, open_stage, restore, text, think
+from tests.http.managing import Client, Json, Stage, assert_nothing_of_ours, bare, bare_stage, restore, text, think
 from tests.http.test_epochs import Clock, answer, violations
 
 WINDOW = 14_000
@@ -114,7 +114,7 @@ async def test_thirty_screenshots_cost_at_most_half_if_the_cache_expires_between
     dollars = {}
     for mode in (Mode.OBSERVE, Mode.MANAGE):
         clock = Clock()
-        async with open_stage(mode=mode, window=WINDOW, clock=iter(clock)) as stage:
+        async with bare_stage(mode=mode, window=WINDOW, clock=iter(clock)) as stage:
             client, shots = Client(stage.url, tools=[SCREENSHOT]), [shot(each) for each in range(SHOTS)]
             await walk(client, stage, shots, partial(jump, loopback_clock, clock))
             assert violations(stage) == []
@@ -127,12 +127,12 @@ async def test_every_evicted_screenshot_is_restored_byte_for_byte() -> None:
     shots = [shot(each) for each in range(SHOTS)]
     clock, log = Clock(), StoppableLog()
     async with open_standin({"rules": []}) as standin:
-        async with open_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
+        async with bare_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
             client = Client(stage.url, tools=[SCREENSHOT])
             await walk(client, stage, shots)
         gone = {each["source"]["data"] for each in shots} - set(images_in(stage.upstream[-1]))
         assert len(gone) > SHOTS // 2
-        async with open_stage(standin=standin, log=log, clock=iter(clock)) as stage:  # one with room for all of them
+        async with bare_stage(standin=standin, log=log, clock=iter(clock)) as stage:  # one with room for all of them
             client.url = stage.url
             made = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
             back: set[str] = set()
@@ -148,7 +148,7 @@ async def test_every_evicted_screenshot_is_restored_byte_for_byte() -> None:
 async def test_image_restore_is_refused_where_results_hold_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "dialect_of", lambda conversation: attrs.evolve(MESSAGES, attaches=False))
     clock = Clock()
-    async with open_stage(window=WINDOW, clock=iter(clock)) as stage:
+    async with bare_stage(window=WINDOW, clock=iter(clock)) as stage:
         client = Client(stage.url, tools=[SCREENSHOT])
         await walk(client, stage, [shot(each) for each in range(12)])
         first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
@@ -178,12 +178,12 @@ async def test_evicted_pdf_is_restored_byte_for_byte_if_the_turn_has_room_for_th
     brought = paper(0, pages)
     clock, log = Clock(), StoppableLog()
     async with open_standin({"rules": []}) as standin:
-        async with open_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
+        async with bare_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
             client = Client(stage.url, tools=[SCREENSHOT])
             await walk(client, stage, [brought, *(text(f"Nothing {each}.") for each in range(3))])
             await walk(client, stage, [shot(each) for each in range(12)])
             assert brought["source"]["data"] not in json.dumps(stage.upstream[-1])
-        async with open_stage(standin=standin, log=log, clock=iter(clock)) as stage:
+        async with bare_stage(standin=standin, log=log, clock=iter(clock)) as stage:
             client.url = stage.url
             first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
             answer(stage, [restore(first.object)], [text("I see.")])

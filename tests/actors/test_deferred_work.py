@@ -31,7 +31,7 @@ from mnemosyne.errors import ContentMissing, LogUnavailable
 from mnemosyne_lab.provider.cache import PromptCache
 from tests.actors.support import CODEC, OK, StoppableLog, Teller, events_of, interrupt, open_actor, open_process, reply
 from tests.domain import recorded
-from tests.http.managing import Client, Json, look, model_says, open_stage, recall, text
+from tests.http.managing import Client, Json, bare_stage, look, model_says, open_stage, recall, text
 from tests.plain.log import PlainLog
 from tests.services.talking import talking
 from tests.waiting import DEADLINE, until
@@ -262,7 +262,7 @@ async def test_refused_failed_and_cancelled_requests_are_in_no_account() -> None
         {"when": {"rounds": 0, "request": 1}, "reply": model_says(recall())},
         {"reply": model_says(text("Done."))},
     ]
-    async with open_stage(*rules) as stage:
+    async with bare_stage(*rules) as stage:
         client = Client(stage.url)
         filler = "Words to fill the cache with. " * 300
         assert "error" in await client.turn(text(f"Look at it. {filler}"))  # request 1 is billed, 2 is not
@@ -307,7 +307,7 @@ async def test_managing_stops_when_the_provider_bills_against_its_rules(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(PromptCache, "begin_reply", lambda self, lookup: None)  # it never reads what it wrote
-    async with open_stage({"replies": [*[model_says(look())] * 8, model_says(text("Done."))]}) as stage:
+    async with open_stage({"replies": [*[model_says(look())] * 8, model_says(text("Done."))]}, breaks=["R10"]) as stage:
         client = Client(stage.url)
         await client.work("Look at it. " + "Words to fill the cache with. " * 300)
         modes = await stage.modes()

@@ -23,7 +23,7 @@ from mnemosyne.services import verifying
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.cli.support import MNEMOSYNE, environ_for
 from tests.http.managing import look, model_says, text, think
-from tests.http.raw_client import connect
+from tests.http.raw_client import exchange
 from tests.waiting import DEADLINE, PATIENT
 
 LOOP = {
@@ -50,12 +50,7 @@ class Served:
 
     async def worker_status(self) -> dict[str, Any]:
         """The worker's part of the readiness report."""
-        async with connect(self.url) as connection:
-            await connection.stream.send_all(b"GET /-/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            received = bytearray()
-            async for data in connection.stream:
-                received += data
-        found: dict[str, Any] = json.loads(bytes(received).partition(b"\r\n\r\n")[2])
+        found: dict[str, Any] = json.loads((await exchange(self.url, "/-/ready", method="GET")).body)
         assert found["status"] == "ready"
         worker: dict[str, Any] = found["worker"]
         return worker

@@ -15,7 +15,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.gateway import FIRST_BYTE_BOUNDS, Waits
 from tests.app.serving import Serving, serving
 from tests.http.managing import Client, look_for, text, think
-from tests.http.raw_client import connect
+from tests.http.raw_client import exchange
 from tests.waiting import DEADLINE
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (\S+)')
@@ -23,20 +23,12 @@ SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})?
 
 async def scrape(server: Serving, folder: Path) -> dict[str, float]:
     """The samples by name and labels; each line is a help text, a type, or a sample of the last type."""
-    async with connect(server.url) as connection:
-        token = local_token(folder).encode()
-        await connection.stream.send_all(
-            b"GET /-/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n"
-            % token
-        )
-        received = bytearray()
-        async for data in connection.stream:
-            received += data
-    head, _, body = bytes(received).partition(b"\r\n\r\n")
-    assert b"text/plain; version=0.0.4" in head
+    own = (b"authorization", b"Bearer " + local_token(folder).encode())
+    reply = await exchange(server.url, "/-/metrics", method="GET", headers=[own])
+    assert b"text/plain; version=0.0.4" in (reply.header(b"content-type") or b"")
     typed: list[str] = []
     samples: dict[str, float] = {}
-    for line in body.decode().splitlines():
+    for line in reply.body.decode().splitlines():
         if line.startswith("# TYPE "):
             typed.append(line.split()[2])
         elif not line.startswith("# HELP "):

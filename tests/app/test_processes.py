@@ -36,7 +36,7 @@ from tests.app.test_worker_link import DONE as WORK
 from tests.cli.support import mnemosyne
 from tests.fixtures import LentDatabases
 from tests.http.managing import Client, Json, results, text
-from tests.http.raw_client import RawConnection, connect
+from tests.http.raw_client import RawConnection, connect, exchange
 from tests.waiting import DEADLINE, PATIENT, until
 
 
@@ -140,10 +140,8 @@ class Serving:
     home: Home
 
     async def ask(self, path: str) -> bytes:
-        async with connect(self.url) as connection:
-            token = local_token(self.home.config.data_dir).encode()
-            await connection.send("GET", path, headers=[(b"authorization", b"Bearer " + token)])
-            return (await connection.receive()).body
+        token = local_token(self.home.config.data_dir).encode()
+        return (await exchange(self.url, path, method="GET", headers=[(b"authorization", b"Bearer " + token)])).body
 
     async def processes(self) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = json.loads(await self.ask("/-/ready"))["processes"]

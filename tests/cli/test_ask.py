@@ -2,14 +2,14 @@
 
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from typing import Any
 
 import pytest
 
-from mnemosyne_lab.helper import says
+from mnemosyne.app.threads import in_a_thread
+from mnemosyne_lab.helper import Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.log_support import query
 from tests.cli.logs import PARSER
 from tests.cli.running import run, run_json
@@ -66,46 +66,32 @@ def test_invalid_question_is_refused(arguments: list[str], code: int, sentence: 
 
 
 @pytest.fixture
-def helper(own_readings: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[Any]]]:
-    """Configures a helper model that answers with these members; returns its requests."""
-    requests: list[Any] = []
+def helper(own_readings: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Endpoint]]:
+    """Configures a helper model that answers with these members; returns its endpoint."""
     members: dict[str, Any] = {}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            requests.append(body)
-            passages = re.split(r"\n[0-9a-f]{24} passage \d+: ", body["messages"][-1]["content"])
-            number = next(number for number, passage in enumerate(passages) if number and QUOTE in passage)
-            sentence = {"text": "A header raises ERR_HEADER_2041.", "passage": number, "quote": QUOTE, **members}
-            answer = says(self.path, json.dumps({"sentences": [sentence]}))
-            assert answer is not None
-            self.send_response(answer[0])
-            self.send_header("Content-Length", str(len(answer[1])))
-            self.end_headers()
-            self.wfile.write(answer[1])
+    def answer(path: str, body: Json) -> Answer:
+        passages = re.split(r"\n[0-9a-f]{24} passage \d+: ", body["messages"][-1]["content"])
+        number = next(number for number, passage in enumerate(passages) if number and QUOTE in passage)
+        sentence = {"text": "A header raises ERR_HEADER_2041.", "passage": number, "quote": QUOTE, **members}
+        return says(path, json.dumps({"sentences": [sentence]}))
 
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
+    with in_a_thread(partial(open_endpoint, answer), "the helper's endpoint") as endpoint:
+        monkeypatch.setenv("MNEMOSYNE_HELPER", "openai")
+        monkeypatch.setenv("MNEMOSYNE_HELPER_MODEL", "small")
+        monkeypatch.setenv("MNEMOSYNE_HELPER_URL", f"{endpoint.url}/v1")
 
-    def answer_with(**changed: Any) -> list[Any]:
-        members.update(changed)
-        return requests
+        def answer_with(**changed: Any) -> Endpoint:
+            members.update(changed)
+            return endpoint
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("MNEMOSYNE_HELPER", "openai")
-    monkeypatch.setenv("MNEMOSYNE_HELPER_MODEL", "small")
-    monkeypatch.setenv("MNEMOSYNE_HELPER_URL", f"http://127.0.0.1:{server.server_port}/v1")
-    yield answer_with
-    server.shutdown()
-    server.server_close()
+        yield answer_with
 
 
 def test_sentence_of_a_helper_is_shown_with_its_quote_and_recorded(
-    helper: Callable[..., list[Any]], own_readings: str
+    helper: Callable[..., Endpoint], own_readings: str
 ) -> None:
-    requests = helper()
+    endpoint = helper()
     done = run(*QUESTION)
     assert f"A header raises ERR_HEADER_2041.\n{QUOTE}\n  — " in done.stdout
     assert "The helper openai:small answered in 1 sentence, each verified against its object; $0.00." in done.stderr
@@ -115,13 +101,13 @@ def test_sentence_of_a_helper_is_shown_with_its_quote_and_recorded(
     assert_quotes_parser(quoted)
     assert quoted["sentence"] == answer["helper"]["sentences"][0]["text"] == "A header raises ERR_HEADER_2041."
     assert f"    {QUOTE}  # größer" in run(*QUESTION, "--quotes").stdout  # asks no helper
-    assert len(requests) == 2
+    assert len(endpoint.requests) == 2
     recorded = "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v2'"
     assert query(own_readings, recorded) == [(2,)]
     assert run("verify", "mine").stdout == "ok 1 turn\n"
 
 
-def test_sentence_without_a_quote_in_the_object_is_dropped(helper: Callable[..., list[Any]]) -> None:
+def test_sentence_without_a_quote_in_the_object_is_dropped(helper: Callable[..., Endpoint]) -> None:
     helper(quote="raise ParseFailed(ERR_HEADER_2042)")
     done = run(*QUESTION)
     assert "A header raises" not in done.stdout
@@ -129,10 +115,10 @@ def test_sentence_without_a_quote_in_the_object_is_dropped(helper: Callable[...,
     assert "the answer has quotes only: no sentence is supported by the passage" in done.stderr
 
 
-def test_helper_without_its_key_is_not_asked(helper: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
-    requests = helper()
+def test_helper_without_its_key_is_not_asked(helper: Callable[..., Endpoint], monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = helper()
     monkeypatch.setenv("MNEMOSYNE_HELPER_KEY_VARIABLE", "NO_SUCH_KEY")
     done = run(*QUESTION)
     assert f"    {QUOTE}  # größer" in done.stdout
     assert re.search("The helper is not used:.*NO_SUCH_KEY is not set", done.stderr, re.DOTALL)
-    assert requests == []
+    assert endpoint.requests == []

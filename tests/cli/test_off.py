@@ -11,34 +11,22 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import operator_stream
-from mnemosyne.domain.session.events import BranchKind, BranchOpened, SessionStarted
+from mnemosyne.domain.session.events import Event, SessionStarted
 from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.errors import NotFound
 from mnemosyne.services import switching
 from tests.adapters.log_support import stream
 from tests.cli.running import run
+from tests.domain.session_events import opened_branch
 from tests.fixtures import UseLog
 from tests.plain.log import PlainLog
 from tests.projections.support import POSTGRES, open_world
 from tests.services.talking import Plain
 
 
-def opened(session: str) -> list[object]:
-    branch = BranchOpened(
-        at=1,
-        branch="main",
-        kind=BranchKind.MAIN,
-        lane="",
-        parent=None,
-        forked_at=0,
-        inherits=False,
-        kept=0,
-        agent_id=None,
-    )
-    return [
-        SessionStarted(at=1, tenant="local", external_id=session, client="c", client_version=None, salt=b"s"),
-        branch,
-    ]
+def opened(session: str) -> list[Event]:
+    started = SessionStarted(at=1, tenant="local", external_id=session, client="c", client_version=None, salt=b"s")
+    return [started, opened_branch()]
 
 
 async def test_session_that_does_not_exist_cannot_be_switched() -> None:

@@ -11,12 +11,13 @@ import attrs
 from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.recall.object_search import PassageHit, SearchResult, text_in_index
 from mnemosyne.domain.recall.retrieval import WordIndex
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.text.passages import Passage, passages
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
 from tests.actors.support import StoppableLog, assembled, events_of
 from tests.http.managing import Client, Json, Stage, open_stage, text, think
-from tests.http.test_epochs import SMALL, answer, epochs_of, read, violations
+from tests.http.test_epochs import SMALL, answer, read, violations
 
 DECIDED = "The upload queue makes 7 retries, as its proxy gives up after eight: UPLOAD_RETRY_LIMIT in lib/queue.py."
 RECALL = "What did we decide about the retries of the upload queue?"
@@ -47,7 +48,7 @@ async def read_and_evict(client: Client, stage: Stage, holds: str = DECIDED, siz
     done = [think(), text("Done.")]
     await exchange(client, stage, "Read the notes.", [think(), read("/docs/notes.md")], done, holds=holds, size=size)
     await exchange(client, stage, "Read the large part.", [think(), read("/src/part.py")], done, size=900)
-    assert await epochs_of(stage)
+    assert await stage.of(EpochBegan)
     assert holds not in json.dumps(stage.upstream[-1]["messages"])
 
 

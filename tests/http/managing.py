@@ -2,10 +2,10 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import attrs
@@ -14,8 +14,8 @@ import trio
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.directory import operator_stream
-from mnemosyne.domain.session.events import Event, TurnBegan, TurnInterrupted
-from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode, RoundBegan
+from mnemosyne.domain.session.events import Event, TurnBegan, TurnFinished, TurnInterrupted
+from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode, RoundBegan, RoundFinished
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.billing import BILLING
@@ -33,6 +33,17 @@ from tests.waiting import DEADLINE
 
 Json = dict[str, Any]
 E = TypeVar("E", bound=Event)
+
+
+class Talking(Protocol):
+    """What is known of any client."""
+
+    url: str
+    history: list[Json]
+    replies: list[RawReply]
+
+
+T = TypeVar("T", bound=Talking)
 
 LOOK = {"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}
 MARKER = {"type": "ephemeral"}
@@ -79,7 +90,7 @@ def model_says(*content: Json, **options: Any) -> Json:
 class Client:
     """One conversation of an agent that marks its last block for caching, as Claude Code does."""
 
-    url: str
+    url: str = ""
     session: str = "s"
     stream: bool = True
     model: str = "claude-opus-5-5"
@@ -168,6 +179,17 @@ class Stage:
     proxy: Proxy
     log: StoppableLog
     process: Process
+    clients: list[Talking] = attrs.field(factory=list)
+
+    def client(self, **options: Any) -> Client:
+        """A new client of the proxy."""
+        return self.join(Client(self.url, **options))
+
+    def join(self, client: T) -> T:
+        """The client, which talks to the proxy from now on."""
+        client.url = self.url
+        self.clients.append(client)
+        return client
 
     @property
     def url(self) -> str:
@@ -191,13 +213,17 @@ class Stage:
     async def events(self) -> list[Event]:
         return await events_of(self.log, await self.stream())
 
+    async def of(self, kind: type[E]) -> list[E]:
+        """The events of one type."""
+        return [event for event in await self.events() if isinstance(event, kind)]
+
     async def events_until(self, kind: type[E], count: int = 1) -> list[E]:
         """The events of one type, once the log holds at least this many."""
         committed = self.process.journal.committed
         with trio.fail_after(DEADLINE):
             while True:
                 position = committed.position
-                found: list[E] = [event for event in await self.events() if isinstance(event, kind)]
+                found = await self.of(kind)
                 if len(found) >= count:
                     return found
                 await committed.beyond(position)
@@ -210,10 +236,10 @@ class Stage:
         await self.log.append(Append(stream, version, (Envelope(event, "c"),)))
 
     async def modes(self) -> list[BranchModeSet]:
-        return [event for event in await self.events() if isinstance(event, BranchModeSet)]
+        return await self.of(BranchModeSet)
 
     async def rounds_of_log(self) -> list[RoundBegan]:
-        return [event for event in await self.events() if isinstance(event, RoundBegan)]
+        return await self.of(RoundBegan)
 
     async def rounds(self, *, at_once: bool = False, again: bool = False) -> list[RoundBegan]:
         """The recorded rounds, each rebuilt to the exact bytes that the provider received; in any order if several
@@ -235,20 +261,38 @@ class Stage:
         assert rebuilt == sent or (at_once and sorted(rebuilt) == sorted(sent))
         return [each.envelope.event for each in began if isinstance(each.envelope.event, RoundBegan)]
 
-    async def check(self, *clients: Client, grows: bool = False) -> None:
-        """The provider found no violation, every round is rebuilt to the bytes that it received, and the clients saw
-        no memory tool. If the prompt only ``grows``, each request begins with all of the previous one.
+    async def check(self, *clients: Talking, grows: bool = False, breaks: Collection[str] = ()) -> None:
+        """The provider found no violation, what it received is on record to the byte, and no client saw a memory tool.
+        If the prompt only ``grows``, each request begins with all of the previous one.
         """
-        assert [str(each) for each in self.standin.violations] == []
+        found = [str(each) for each in self.standin.violations if each.violation.rule not in breaks]
+        assert not found, found
         if grows:
             assert_prefixes(self.upstream)
-        for client in clients:
+        for client in (*self.clients, *clients):
             assert_nothing_of_ours(client)
-        await self.rounds()
+        recorded = await self.read_sent()
+        received = {each.body for each in self.standin.messages}
+        assert received <= {*recorded}
+        assert {body for body, replied in recorded.items() if replied} <= received
+
+    async def read_sent(self) -> dict[bytes, bool]:
+        """The requests to the provider, rebuilt from the log, and whether a reply to them is recorded."""
+        sent: dict[bytes, bool] = {}
+        for stream in {*await self.log.streams()} - {operator_stream("t")}:
+            recorded = await self.log.read(stream)
+            history = time_travel.history_of("s", recorded)
+            hashes = {each.envelope.event.sha256 for each in recorded if isinstance(each.envelope.event, RoundBegan)}
+            for attempt in history.attempts:
+                for each in attempt.rounds or [attempt]:
+                    body = await assembled(self.log, time_travel.body_of(history, each.version), stream)
+                    sent[body] = sent.get(body, False) or isinstance(each.ended, TurnFinished | RoundFinished)
+            assert hashes <= {sha256(body).digest() for body in sent}
+        return sent
 
 
 @asynccontextmanager
-async def open_stage(
+async def bare_stage(
     *rules: Json,
     log: StoppableLog | None = None,
     standin: Standin | None = None,
@@ -266,10 +310,18 @@ async def open_stage(
 
 
 @asynccontextmanager
+async def open_stage(*rules: Json, breaks: Collection[str] = (), **options: Any) -> AsyncIterator[Stage]:
+    """The same, checked at its end, except for the rules of the provider that the test ``breaks``."""
+    async with bare_stage(*rules, **options) as stage:
+        yield stage
+        await stage.check(breaks=breaks)
+
+
+@asynccontextmanager
 async def open_talk(*rules: Json, **options: Any) -> AsyncIterator[tuple[Stage, Client]]:
     """The same with a client."""
     async with open_stage(*rules, **options) as stage:
-        yield stage, Client(stage.url)
+        yield stage, stage.client()
 
 
 async def until_begun(stage: Stage, turns: int) -> None:
@@ -317,7 +369,7 @@ def assert_prefixes(bodies: Sequence[Json]) -> None:
         assert prompt_blocks(after)[: len(earlier)] == earlier
 
 
-def assert_nothing_of_ours(client: Client) -> None:
+def assert_nothing_of_ours(client: Talking) -> None:
     """The client never saw a memory tool."""
     for name in NAMES:
         assert name not in json.dumps(client.history)

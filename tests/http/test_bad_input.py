@@ -20,7 +20,7 @@ from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog, open_process
 from tests.damaged import chances, damage, damage_bytes
 from tests.domain.wire.dialects import TALK, WRITTEN, Call, Exchange, ModelReply, Written, bodies
-from tests.http.managing import Stage, open_stage
+from tests.http.managing import Stage, bare_stage, open_stage
 from tests.http.playback import open_playback
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import RawReply, exchange
@@ -66,7 +66,7 @@ def fill_window(turns: int) -> list[Exchange]:
 )
 async def test_body_of_another_dialect_gets_the_providers_own_refusal(written: Written, other: Written) -> None:
     body = bodies(other)[-1]
-    async with open_stage() as stage:
+    async with bare_stage() as stage:
         reply = await send(stage, written, body)
         [sent] = stage.standin.messages
         assert (sent.body, sent.status) == (body, 400)
@@ -82,7 +82,7 @@ async def test_unknown_parts_of_a_history_survive_every_rewrite(written: Written
     first = len(written.request(asked())[array])
     async with (
         open_standin({"rules": [{"reply": {"text": "Seen."}}]}, strict=False) as standin,
-        open_stage(standin=standin, window=4_000) as stage,
+        bare_stage(standin=standin, window=4_000) as stage,
     ):
         for turns in range(4):
             body = request(written, fill_window(turns))
@@ -99,7 +99,7 @@ async def test_malformed_body_is_answered_without_an_error_of_the_proxy(
     whole = request(written, fill_window(2))
     async with (
         open_standin({"rules": [{"reply": {"text": "Seen."}}]}, strict=False) as standin,
-        open_stage(standin=standin, window=4_000) as stage,
+        bare_stage(standin=standin, window=4_000) as stage,
     ):
         for chance in chances(40):
             raw = json.dumps(damage(whole, chance)).encode()

@@ -15,8 +15,8 @@ from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.replay.deciding import review
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog, assembled
-from tests.http.managing import LOOK, Client, Json, Stage, look, model_says, open_stage, recall, text
-from tests.http.test_managed_openai import ResponsesTalk
+from tests.http.managing import LOOK, Json, Stage, bare_stage, look, model_says, recall, text
+from tests.http.test_managed_dialects import ResponsesTalk
 from tests.plain.archive import MemoryArchive
 
 LOOP = {"replies": [model_says(recall()), model_says(text("Now look."), look(at="it")), model_says(text("Done."))]}
@@ -30,7 +30,7 @@ async def open_known(host: str = "api.anthropic.com", window: int | None = None,
     log = StoppableLog()
     async with (
         open_standin({"rules": rules, **script}) as standin,
-        open_stage(log=log, standin=standin, tell_repeats=True, window=window) as stage,
+        bare_stage(log=log, standin=standin, tell_repeats=True, window=window) as stage,
     ):
         registry = stage.process.opener.registry
         registry.settings = attrs.evolve(registry.settings, host=host)
@@ -57,7 +57,7 @@ async def stored(stage: Stage, changes: Sequence[bytes]) -> list[Json]:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_each_round_names_the_one_before_it_and_the_verdict_stays_in_the_record(stream: bool) -> None:
     async with open_known(rules=[LOOP]) as stage:
-        client = Client(stage.url, stream=stream)
+        client = stage.client(stream=stream)
         await client.work("Where?")
         client.tools = [LOOK, MORE]
         await client.work("And now?")
@@ -65,19 +65,18 @@ async def test_each_round_names_the_one_before_it_and_the_verdict_stays_in_the_r
         sent = b"".join(reply.body for reply in client.replies)
         assert b"cache_miss_reason" not in sent
         assert b'"diagnostics":null' in sent
-        finished = [each for each in await stage.events() if isinstance(each, RoundFinished)]
+        finished = await stage.of(RoundFinished)
         recorded = [each.get("diagnostics") for each in await stored(stage, [each.reply for each in finished])]
         reasons = [each["cache_miss_reason"]["type"] if each else None for each in recorded]
         assert reasons == [None, None, None, "tools_changed", None, None]
-        shown = [each.reply for each in await stage.events() if isinstance(each, TurnFinished)]
+        shown = [each.reply for each in await stage.of(TurnFinished)]
         assert {each.get("diagnostics") for each in await stored(stage, shown)} == {None}
-        await stage.rounds()
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_question_of_the_client_passes_with_its_answer(stream: bool) -> None:
     async with open_known() as stage:
-        client = Client(stage.url, stream=stream)
+        client = stage.client(stream=stream)
         client.members["diagnostics"] = {"previous_message_id": None}
         first = await client.turn(text("Hello."))
         client.members["diagnostics"] = {"previous_message_id": first["id"]}
@@ -89,7 +88,7 @@ async def test_question_of_the_client_passes_with_its_answer(stream: bool) -> No
 
 async def test_count_of_tokens_does_not_ask() -> None:
     async with open_known() as stage:
-        client = Client(stage.url)
+        client = stage.client()
         await client.turn(text("Hello."))
         await client.count(text("Go on."))
         (counted,) = stage.counted
@@ -99,7 +98,7 @@ async def test_count_of_tokens_does_not_ask() -> None:
 
 async def test_refused_question_costs_one_request_and_is_remembered_for_the_credential_and_model() -> None:
     async with open_known(diagnostics=False) as stage:
-        client = Client(stage.url)
+        client = stage.client()
         for prompt in ("Hello.", "Go on."):
             assert (await client.turn(text(prompt)))["content"] == [text("Yes.")]
         assert [each.status for each in stage.standin.messages] == [400, 200, 200]
@@ -108,24 +107,22 @@ async def test_refused_question_costs_one_request_and_is_remembered_for_the_cred
         client.model = "claude-haiku-5"
         await client.turn(text("And so?"))
         assert [each.status for each in stage.standin.messages][3:] == [400, 200, 400, 200]
-        await stage.rounds()
 
 
 async def test_request_that_is_refused_for_two_reasons_is_replaced_twice() -> None:
     tools = {"failure": {"status": 400, "message": "tools.1.name: memory_query is not allowed"}}
     rules = [{"when": {"tool": "memory_query"}, "reply": tools}, {"reply": model_says(text("Yes."))}]
     async with open_known(diagnostics=False, rules=rules) as stage:
-        client = Client(stage.url)
+        client = stage.client()
         for prompt in ("Hello.", "Go on."):
             assert (await client.turn(text(prompt)))["content"] == [text("Yes.")]
         assert [each.status for each in stage.standin.messages] == [400, 400, 200, 200]
-        await stage.rounds()
 
 
 @pytest.mark.parametrize("host", ["", "gateway.example.com", "api.openai.com"])
 async def test_other_providers_are_not_asked(host: str) -> None:
     async with open_known(host) as stage:
-        await Client(stage.url).turn(text("Hello."))
+        await stage.client().turn(text("Hello."))
         assert asked(stage.standin) == ["none"]
 
 
@@ -133,7 +130,7 @@ async def test_answerless_request_is_followed_by_the_last_reply_that_is_known() 
     overloaded = {"failure": {"status": 529, "headers": [["x-should-retry", "false"]]}}
     rules = [{"when": {"request": 2}, "reply": overloaded}, {"reply": model_says(text("Yes."))}]
     async with open_known(rules=rules) as stage:
-        client = Client(stage.url)
+        client = stage.client()
         first = await client.turn(text("Hello."))
         await client.turn(text("Go on."))
         await client.send()

@@ -24,7 +24,7 @@ from mnemosyne.projections.usage import BILLED, USAGE, USED
 from mnemosyne.services.budgets import bill_of
 from mnemosyne.services.savings import Balance, balance_of
 from mnemosyne.services.usage import Consumption, consumption_of
-from tests.http.managing import Client, Json, Stage, look, model_says, open_stage, recall, text, think
+from tests.http.managing import Json, Stage, look, model_says, open_stage, recall, text, think
 from tests.projections.support import POSTGRES, open_world
 
 CLAUDE: dict[str, str] = {}
@@ -50,7 +50,7 @@ def counts(usage: Mapping[str, Any]) -> Tokens:
 
 async def ask(stage: Stage, headers: dict[str, str], streamed: bool = True) -> tuple[Json, list[Event]]:
     """The client's usage of a turn with two hidden rounds, and its recorded events."""
-    client = Client(stage.url, stream=streamed, headers=headers)
+    client = stage.client(stream=streamed, headers=headers)
     message = await client.turn(text(LONG))
     await stage.events_until(TurnAccounted)
     return message["usage"], await stage.events()
@@ -88,7 +88,7 @@ CUT = model_says(text("It is"), look(), faults=[{"kind": "cut", "at": "content_b
 async def accounts(headers: dict[str, str], *replies: Json) -> list[Event]:
     """The proxy's accounts of a turn of these rounds that broke off, or of two complete turns."""
     async with open_stage({"replies": list(replies)}) as stage:
-        client = Client(stage.url, headers=headers)
+        client = stage.client(headers=headers)
         await client.turn(text(LONG))
         if is_cut := "faults" in replies[-1]:
             await stage.events_until(TurnInterrupted)

@@ -14,7 +14,7 @@ import trio
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.rounds import ManagedRounds
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, TurnAssessed
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.window.epochs import WENT_BACK
 from mnemosyne.services import windows
 from mnemosyne_lab.provider import reading
@@ -25,6 +25,7 @@ from tests.http.managing import (
     Client,
     Json,
     Stage,
+    bare_stage,
     look,
     look_for,
     model_says,
@@ -43,12 +44,10 @@ from tests.http.test_epochs import (
     Clock,
     answer,
     client_of,
-    epochs_of,
     explore,
     read,
     reads,
     results_of,
-    violations,
 )
 from tests.http.test_managed import LOOP
 from tests.plain.archive import MemoryArchive
@@ -87,7 +86,6 @@ async def conversation(*, counting: bool) -> tuple[list[bytes], list[Any]]:
             if prompt == "And the other?":
                 del client.history[-6:]
         events = of_turns(await stage.events())
-        assert stage.standin.violations == []
         return [each.body for each in stage.standin.messages], [
             (type(each), each.body) for each in events if hasattr(each, "body")
         ]
@@ -100,14 +98,13 @@ async def test_counted_body_is_the_one_that_the_turn_sends_and_counting_does_not
 async def test_count_in_the_middle_of_a_turn_does_not_disturb_it(loopback_clock: trio.testing.MockClock) -> None:
     slow = model_says(think("So that was it."), text("Here."), pace={"first": 60})
     async with open_stage({"replies": [model_says(text("Let me see."), release_call()), slow], "times": 3}) as stage:
-        client, other = Client(stage.url), Client(stage.url)
+        client, other = stage.client(), stage.client()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.work, "Where is it?")
             await until(lambda: sum(bool(each.body) for each in stage.standin.messages) == 2)  # in the second round
             other.history = client.history[:1]
             await other.count(text("Hurry."))
         await client.work("And now?")
-        await stage.check()
 
 
 async def test_count_after_an_epoch_uses_the_rewritten_history_and_begins_no_epoch() -> None:
@@ -117,28 +114,27 @@ async def test_count_after_an_epoch_uses_the_rewritten_history_and_begins_no_epo
         answer(stage, [think(), text("Done.")])
         content, same = results_of(message), 0
         for _ in range(4):
-            before = await epochs_of(stage)
+            before = await stage.of(EpochBegan)
             assert before
             await client.count(*content)
-            assert await epochs_of(stage) == before
+            assert await stage.of(EpochBegan) == before
             await client.turn(*content)
-            if await epochs_of(stage) == before:
+            if await stage.of(EpochBegan) == before:
                 assert json.loads(stage.counted[-1])["messages"] == stage.upstream[-1]["messages"]
                 same += 1
             content = [text("Fine.")]
         assert same
         assert len(stage.counted[-1]) < len(client.bodies[-1]) / 2
-        before = await epochs_of(stage)
+        before = await stage.of(EpochBegan)
         del client.history[9:]  # to before an epoch, where the wire history cannot be cut
         await count_and_send(stage, client, text("No. Something else."))
-        assert [each.reason for each in await epochs_of(stage)][len(before) :] == [WENT_BACK]
+        assert [each.reason for each in await stage.of(EpochBegan)][len(before) :] == [WENT_BACK]
         assert len(stage.counted[-1]) < len(client.bodies[-1])
-        assert violations(stage) == []
 
 
 @pytest.mark.parametrize("how", ["header", "operator", "tool"])
 async def test_count_after_managing_ended_has_no_memory_tools(how: str) -> None:
-    async with open_talk(LOOP) as (stage, client):
+    async with open_talk(LOOP, breaks=["R10"]) as (stage, client):
         await client.work("Where is it?")
         if how == "header":
             client.headers = {"x-mnemosyne-mode": "off"}
@@ -163,14 +159,14 @@ YES = {"reply": model_says(think("Hm."), text("Yes."))}
 @pytest.mark.parametrize("mode", [Mode.MANAGE, Mode.OBSERVE])
 async def test_unmanaged_body_is_counted_unchanged(mode: Mode) -> None:
     async with open_stage(YES, mode=mode) as stage:
-        await count_unchanged(stage, Client(stage.url, session="nobody knows it", tools=[]))
+        await count_unchanged(stage, stage.client(session="nobody knows it", tools=[]))
         assert await stage.log.streams() == []
-        client = Client(stage.url, headers={"x-mnemosyne-mode": "observe"})
+        client = stage.client(headers={"x-mnemosyne-mode": "observe"})
         await client.turn(text("one"))
         await count_unchanged(stage, client)
         client.headers = {}
         await count_unchanged(stage, client)
-        other = Client(stage.url, tools=[])  # of the same session, without content from it
+        other = stage.client(tools=[])  # of the same session, without content from it
         await count_unchanged(stage, other)
 
 
@@ -183,7 +179,7 @@ async def test_count_uses_the_clients_body_if_the_session_does_not_load_in_time(
             await client.turn(text("one"))
         log.away = True
         async with open_stage(standin=standin, log=log, patience=USUAL) as stage:
-            client.url = stage.url
+            stage.join(client)
             before = trio.current_time()
             await count_unchanged(stage, client)
             assert USUAL.actor < trio.current_time() - before <= USUAL.loading  # the session is first read from the log
@@ -197,11 +193,12 @@ async def test_only_the_first_turn_of_a_session_waits_long_for_an_absent_databas
 ) -> None:
     async with open_standin({"rules": [{"reply": model_says(text("Yes."))}]}) as standin:
         log = StoppableLog()
-        async with open_talk(standin=standin, log=log) as (stage, client):
+        async with bare_stage(standin=standin, log=log) as stage:
+            client = stage.client()
             await client.turn(text("one"))
         log.away = True
-        async with open_stage(standin=standin, log=log, patience=USUAL) as stage:
-            client.url = stage.url
+        async with bare_stage(standin=standin, log=log, patience=USUAL) as stage:
+            stage.join(client)
             took = []
             for words in ("two", "three", "four"):
                 before = trio.current_time()
@@ -254,7 +251,7 @@ async def find_evicted(stage: Stage) -> Sequence[str]:
 
 async def list_sizes(stage: Stage) -> Mapping[str, int]:
     """The full size of each object, as `mnemosyne objects` states it."""
-    turn = [each.turn for each in await stage.events() if isinstance(each, TurnAssessed)][-1]
+    turn = [each.turn for each in await stage.of(TurnAssessed)][-1]
     archive, session = MemoryArchive(stage.log), str(await stage.stream())
     listing = await windows.list_objects(archive, session, "main", turn)
     return {each.object.id: each.object.tokens for each in listing.standings}
@@ -299,15 +296,14 @@ async def test_tools_state_the_size_of_the_objects_command_also_after_a_restart(
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
         message = await evict(client, stage, clock)
-        estimates = {each.object: each.tokens for each in await stage.events() if isinstance(each, ObjectCreated)}
+        estimates = {each.object: each.tokens for each in await stage.of(ObjectCreated)}
         first, sizes = next(iter(estimates)), await list_sizes(stage)
         assert (sizes[first] < estimates[first]) == (share < 1)
         assert sizes[first] != estimates[first]
         *_, one, other = await find_evicted(stage)
         message = await check_answers(client, stage, message, other)
         async with open_stage(clock=clock, log=stage.log, standin=stage.standin) as again:
-            client.url = again.url
+            again.join(client)
             await check_answers(client, again, message, one)
-        assert stage.standin.violations == []
         found = await reviewed(stage.log)
         assert (found.differences, found.skipped) == ([], [])

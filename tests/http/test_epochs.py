@@ -12,27 +12,26 @@ import pytest
 import trio
 
 from mnemosyne.actors.epochs import Epochs
-from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN
 from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, Mode, RoundBegan
+from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
 from mnemosyne.errors import BadEntry
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.pins import pin
 from mnemosyne.services.windows import explain
-from tests.actors.support import PATIENT, assembled
+from tests.actors.support import PATIENT
 from tests.http.managing import (
     Client,
     Json,
     Stage,
-    assert_nothing_of_ours,
     assert_prefixes,
+    bare_stage,
     model_says,
     open_stage,
     recall,
@@ -98,7 +97,7 @@ TOOLS = [
 
 
 def client_of(stage: Stage) -> Client:
-    return Client(stage.url, tools=TOOLS)
+    return stage.client(tools=TOOLS)
 
 
 LARGE = 900
@@ -169,20 +168,16 @@ async def test_wrong_count_and_clock_set_back_do_not_change_the_next_turn(usage:
 
 @pytest.mark.release
 async def test_client_that_changes_its_tools_each_turn_stays_managed() -> None:
-    async with open_stage(window=SMALL) as stage:
+    async with bare_stage(window=SMALL) as stage:
         client = client_of(stage)
         message: dict[str, Any] = {"content": []}
         for number in range(1, 11):
             client.tools = [*TOOLS, {**TOOLS[0], "name": f"mcp__x__{number}"}]
             message = await reads(client, stage, message, 1, first=number)
-        assert await epochs_of(stage)
+        assert await stage.of(EpochBegan)
         assert {each.mode for each in await stage.modes()} == {Mode.MANAGE}
         assert {each.status for each in client.replies} == {200}  # thinking signed for other tools is left out
         assert {each.violation.rule for each in stage.standin.violations} <= {"R10", "signature"}
-
-
-async def epochs_of(stage: Stage) -> list[EpochBegan]:
-    return [event for event in await stage.events() if isinstance(event, EpochBegan)]
 
 
 def violations(stage: Stage) -> list[str]:
@@ -193,9 +188,8 @@ async def test_full_window_is_rewritten_and_grows_again_from_there() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 12)
-        began = await epochs_of(stage)
+        began = await stage.of(EpochBegan)
         assert len(began) >= 2
-        assert violations(stage) == []
         turns = [each.turn for each in began]
         assert all(each.freed > 0 for each in began)
         sizes = [len(each.body) for each in stage.standin.messages]
@@ -204,10 +198,8 @@ async def test_full_window_is_rewritten_and_grows_again_from_there() -> None:
             assert_prefixes(stage.upstream[start - 1 : end - 1])
         first = json.dumps(stage.upstream[turns[0] - 1]["messages"])
         assert '"thinking"' not in first
-        gone = next(each for each in await stage.events() if isinstance(each, ObjectDegraded))
+        gone = next(each for each in await stage.of(ObjectDegraded))
         assert f"#{gone.object} Read /src/part_0.py" in first
-        assert_nothing_of_ours(client)
-        await stage.rounds()
 
 
 @pytest.mark.release
@@ -217,17 +209,15 @@ async def test_a_session_stays_within_its_window_if_a_person_tries_to_pin_every_
         message: Json = {"content": []}
         for number in range(9):
             message = await reads(client, stage, message, 1, first=number)
-            for each in await stage.events():
-                if isinstance(each, ObjectCreated):
-                    try:
-                        await pin(MemoryArchive(stage.log), each.object, reason="r", stamp=WriteStamp(1, "c"))
-                    except BadEntry as error:
-                        refused = str(error)
+            for each in await stage.of(ObjectCreated):
+                try:
+                    await pin(MemoryArchive(stage.log), each.object, reason="r", stamp=WriteStamp(1, "c"))
+                except BadEntry as error:
+                    refused = str(error)
         assert "pins may take 19,667 tokens, half of its window" in refused
-        assert len(await epochs_of(stage)) >= 2
+        assert len(await stage.of(EpochBegan)) >= 2
         sizes = [len(each.body) for each in stage.standin.messages]
         assert sizes[-1] < max(sizes) < 100_000 < len(client.bodies[-1])
-        await stage.check(client)
 
 
 async def test_cold_cache_triggers_a_rewrite_and_the_head_keeps_a_longer_lifetime() -> None:
@@ -235,17 +225,15 @@ async def test_cold_cache_triggers_a_rewrite_and_the_head_keeps_a_longer_lifetim
     async with open_stage(clock=clock) as stage:
         client = client_of(stage)
         message = await explore(client, stage, 8, size=LARGE)
-        assert await epochs_of(stage) == []
+        assert await stage.of(EpochBegan) == []
         clock.now += 24 * 60 * MINUTES  # a session that resumes after a day
         await reads(client, stage, message, 3, first=8, size=LARGE)
-        (began,) = await epochs_of(stage)
+        (began,) = await stage.of(EpochBegan)
         assert (began.turn, began.price, began.hour) == (9, 0, True)
-        assert violations(stage) == []
         for body in stage.upstream[8:]:
             assert body["system"][1]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
             assert body["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
         assert_prefixes(stage.upstream[8:])
-        await stage.rounds()
 
 
 @pytest.mark.release
@@ -256,40 +244,38 @@ async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
         message = await explore(client, stage, 18)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 1, first=18)
-        gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
+        gone = next(each.object for each in await stage.of(ObjectDegraded))
         answer(stage, [think(), restore(gone)], [read("/x")])
         message = await client.turn(*results_of(message))
-        assert [each.object for each in await stage.events() if isinstance(each, ObjectRestored)] == [gone]
+        assert [each.object for each in await stage.of(ObjectRestored)] == [gone]
         assert "memory_restore" in json.dumps(stage.upstream[-1]["messages"])
         message = await reads(client, stage, message, 1, first=19, beside=CHANGES)
         message = await reads(client, stage, message, 5, first=20)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 1, first=25)
-        assert len(await epochs_of(stage)) == 2
+        assert len(await stage.of(EpochBegan)) == 2
         sent = json.dumps(stage.upstream[-1]["messages"])
         assert "memory_restore" not in sent
         assert f"#{gone}" not in sent
-        await stage.check(client)
 
 
 async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> None:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 6)
-        assert (before := await epochs_of(stage))
+        assert (before := await stage.of(EpochBegan))
         del client.history[5:]  # after the second file that was read
         answer(stage, [think(), read("/another.py")])
         message = await client.turn(text("No. Something else."))
         message = await reads(client, stage, message, 2, first=20)
-        after = await epochs_of(stage)
+        after = await stage.of(EpochBegan)
         assert after[len(before)].reason == epochs.WENT_BACK
         assert after[len(before)].branch != "main"
-        await stage.check()
 
 
 @pytest.mark.release
 async def test_bypassed_branch_is_recorded_in_full_and_grows_from_any_earlier_point() -> None:
-    async with open_stage(window=3 * SMALL) as stage:
+    async with open_stage(window=3 * SMALL, breaks=["R10"]) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 9, size=LARGE)
         assert await below_full(stage)
@@ -305,7 +291,6 @@ async def test_bypassed_branch_is_recorded_in_full_and_grows_from_any_earlier_po
         assert_prefixes(stage.upstream[asked:])
         assert await below_full(stage) == []
         assert {each.violation.rule for each in stage.standin.violations} == {"R10"}  # without memory tools
-        await stage.rounds()
 
 
 async def below_full(stage: Stage) -> list[str]:
@@ -327,7 +312,7 @@ async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continue
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 6)
-        assert (before := await epochs_of(stage))
+        assert (before := await stage.of(EpochBegan))
         del client.history[9:]
         asked = len(stage.upstream)
         monkeypatch.setattr(Epochs, "begin_again", failing)
@@ -338,8 +323,7 @@ async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continue
         assert_prefixes(stage.upstream[asked:])
         assert '"thinking"' in json.dumps(stage.upstream[-1]["messages"])  # thinking after the eviction stays
         assert await below_full(stage) == []
-        assert await epochs_of(stage) == before
-        assert violations(stage) == []
+        assert await stage.of(EpochBegan) == before
 
 
 async def test_content_from_before_a_client_compaction_can_be_restored() -> None:
@@ -351,15 +335,14 @@ async def test_content_from_before_a_client_compaction_can_be_restored() -> None
             *results_of(client.history[-1]), text("CRITICAL: Respond with TEXT ONLY. Summarize.")
         )
         assert message["content"][-1] == text("<summary>Files were read.</summary>")
-        whole = next(each.object for each in await stage.events() if isinstance(each, ObjectCreated) and each.places)
+        whole = next(each.object for each in await stage.of(ObjectCreated) if each.places)
         begin = "This session is being continued from a previous conversation that ran out of context. Summary: …"
         client.history = []
         answer(stage, [think(), restore(whole)], [text("I see.")])
         await client.turn(text(begin))
         sent = json.dumps(stage.upstream[-1]["messages"])
         assert "There is no object" not in sent
-        assert [each.object for each in await stage.events() if isinstance(each, ObjectRestored)] == [whole]
-        await stage.check()
+        assert [each.object for each in await stage.of(ObjectRestored)] == [whole]
 
 
 async def test_failing_planner_costs_nothing_but_its_epoch(
@@ -372,8 +355,7 @@ async def test_failing_planner_costs_nothing_but_its_epoch(
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, 6)
-        assert await epochs_of(stage) == []
-        assert violations(stage) == []
+        assert await stage.of(EpochBegan) == []
         assert_prefixes(stage.upstream)
         assert "the compaction failed" in caplog.text
 
@@ -399,7 +381,7 @@ async def test_without_a_planner_answer_the_sent_history_continues_and_the_next_
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 4)
-        assert await epochs_of(stage) == []
+        assert await stage.of(EpochBegan) == []
         stage.process.registry.patience = HURRIED
         fed = await starved(monkeypatch)
         message = await reads(client, stage, message, 1, first=4)
@@ -410,44 +392,9 @@ async def test_without_a_planner_answer_the_sent_history_continues_and_the_next_
         await stage.events_until(RoundBegan, 5)
         stage.process.registry.patience = PATIENT
         await reads(client, stage, message, 1, first=5)
-        (epoch,) = await epochs_of(stage)
+        (epoch,) = await stage.of(EpochBegan)
         assert epoch.turn == 6
-        assert violations(stage) == []
-        assert_nothing_of_ours(client)
         assert len(await stage.rounds()) == 6, "each is on record as it left"
-
-
-async def test_requests_during_a_long_planner_outage_continue_the_sent_history_and_are_recorded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
-        message = await reads(client, stage, {"content": []}, 2)
-        stage.process.registry.patience = HURRIED
-        fed = await starved(monkeypatch)
-        message = await reads(client, stage, message, 3, first=2)
-        assert_prefixes([bare_of_thinking(body) for body in stage.upstream])
-        fed.set()
-        stage.process.registry.patience = PATIENT
-        await reads(client, stage, message, 2, first=5)
-        assert violations(stage) == []
-        stream = await stage.stream()
-        recorded = await stage.log.read(stream)
-        history = time_travel.history_of("s", recorded)
-        left = [
-            await assembled(stage.log, time_travel.body_of(history, each.version), stream)
-            for each in recorded
-            if isinstance(each.envelope.event, RoundBegan | FallbackSent)
-        ]
-        assert left == [each.body for each in stage.standin.messages]
-
-
-def bare_of_thinking(body: Json) -> Json:
-    messages = [
-        {**message, "content": [block for block in message["content"] if block["type"] != "thinking"]}
-        for message in body["messages"]
-    ]
-    return {**body, "messages": messages}
 
 
 async def test_hidden_calls_of_an_unplanned_turn_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -488,7 +435,7 @@ class Twice:
         message = await explore(client, stage, 18)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 2, first=18)
-        gone = next(each.object for each in await stage.events() if isinstance(each, ObjectDegraded))
+        gone = next(each.object for each in await stage.of(ObjectDegraded))
         client.history.append({"role": "user", "content": results_of(message)})
         answer(stage, [think(), restore(gone)], [think(), read("/first.py")])
         first = await client.send()
@@ -517,13 +464,10 @@ async def test_memory_knows_what_the_attempt_that_the_client_continues_has_resto
     async with open_stage(clock=clock) as stage:
         twice, replies = await Twice.begin(stage, clock)
         assert await twice.is_evicted()  # the second attempt did not show the object that the first one restored
-        first, again = [
-            event for event in await stage.events() if isinstance(event, ObjectDegraded) and event.object == twice.gone
-        ]
+        first, again = [event for event in await stage.of(ObjectDegraded) if event.object == twice.gone]
         assert (again.cause, again.after) == (Cause.ATTEMPT, first.after)
         assert outcome in await twice.continue_from(replies[number])
         assert not await twice.is_evicted()
-        await stage.check()
 
 
 RULES = "# claudeMd\n" + "".join(
@@ -569,8 +513,7 @@ async def test_operator_text_stays_complete_and_in_its_place_in_every_epoch() ->
         clock.now += 60 * MINUTES
         message = client.history[-1]
         await reads(client, stage, message, 1, first=50)
-        assert len(await epochs_of(stage)) >= 3
-        assert violations(stage) == []
+        assert len(await stage.of(EpochBegan)) >= 3
         for body in stage.upstream:
             messages = body["messages"]
             assert texts(messages[0])[:3] == [PROJECT, DEFERRED, "Review all of these files."]
@@ -579,4 +522,3 @@ async def test_operator_text_stays_complete_and_in_its_place_in_every_epoch() ->
         said_later = [LATER in texts(each) for each in stage.upstream[-1]["messages"]]
         assert said_later.count(True) == 1
         assert stage.upstream[-1]["messages"][said_later.index(True)]["role"] == "user"
-        await stage.rounds()

@@ -15,7 +15,7 @@ from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.reply_rounds import SplicedRounds
-from tests.http.managing import Client, Json, Stage, look, model_says, open_stage, recall, text, think
+from tests.http.managing import Json, Stage, bare_stage, look, model_says, recall, text, think
 from tests.profiles import cover
 from tests.waiting import until
 
@@ -36,33 +36,33 @@ RESET: Json = {
 
 
 async def work(stage: Stage) -> None:
-    await Client(stage.url).work("go on")
+    await stage.client().work("go on")
 
 
 async def work_unstreamed(stage: Stage) -> None:
-    await Client(stage.url, stream=False).work("go on")
+    await stage.client(stream=False).work("go on")
 
 
 async def disconnect(stage: Stage) -> None:
     asked = len(stage.standin.messages)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Client(stage.url).work, "for ever")
+        nursery.start_soon(stage.client().work, "for ever")
         await until(lambda: len(stage.standin.messages) > asked)
         nursery.cancel_scope.cancel()
 
 
 async def fail(stage: Stage) -> None:
-    await Client(stage.url).work("fail")
+    await stage.client().work("fail")
 
 
 async def try_again(stage: Stage) -> None:
     """The proxy retries hidden rounds only."""
-    await Client(stage.url).turn(text("again"))
+    await stage.client().turn(text("again"))
 
 
 async def outrun(stage: Stage) -> None:
     """Another process writes to the session, so the actor's decision is refused."""
-    client = Client(stage.url)
+    client = stage.client()
     await client.work("go on")
     await stage.switch(on=True, stream=await stage.stream())
     await client.work("go on")
@@ -81,7 +81,7 @@ async def test_finished_turn_is_freed_without_garbage_collection(
     gc.collect()
     gc.disable()
     try:
-        async with open_stage(HANGS, FAILS, AGAIN, RESET, SEES, CALLS, mode=mode) as stage:
+        async with bare_stage(HANGS, FAILS, AGAIN, RESET, SEES, CALLS, mode=mode) as stage:
             await end(stage)
             await until(lambda: not stage.proxy.progress.running)
             over = list_alive(Turn, ClientReply, SplicedRounds)

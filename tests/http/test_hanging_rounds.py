@@ -21,7 +21,7 @@ from tests.http.managing import (
     Client,
     Json,
     Stage,
-    assert_nothing_of_ours,
+    bare_stage,
     model_says,
     open_stage,
     open_talk,
@@ -85,18 +85,15 @@ async def test_sent_hidden_round_and_its_reply_are_recorded() -> None:
         await stage.events_until(TurnFinished)
         assert await finished_rounds(stage) == [(1, 1, "tool_use"), (1, 2, "end_turn")]
         assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2)]
-        assert stage.standin.violations == []
-        assert_nothing_of_ours(client)
 
 
 async def test_timely_answer_is_sent_however_long_its_record_takes() -> None:
     log = HangingLog()
     hurried = attrs.evolve(PATIENT, answers=0.5, database=0.6)
     async with open_stage(LOOP, log=log, patience=hurried) as stage:
-        message = await turn_through(stage, log, Client(stage.url), at=RoundFinished, on=True, left=2)
+        message = await turn_through(stage, log, stage.client(), at=RoundFinished, on=True, left=2)
         assert message["content"][-1] == text("Here.")
         assert [len(body["messages"]) for body in stage.upstream] == [1, 3]
-        assert stage.standin.violations == []
         await stage.events_until(TurnFinished)
         assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2)]
 
@@ -110,12 +107,12 @@ async def test_turn_sent_before_its_proposal_was_outdated_is_recorded_with_all_r
         await stage.events_until(TurnFinished, 2)
         assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2), (2, 1), (2, 2)]
         assert not any(isinstance(each, FallbackSent) for each in await stage.events())
-        assert stage.standin.violations == []
 
 
 async def test_hidden_rounds_of_a_turn_lost_to_another_process_are_a_gap() -> None:
     log = HangingLog()
-    async with open_talk(LOOP, log=log, patience=HURRIED) as (stage, client):
+    async with bare_stage(LOOP, log=log, patience=HURRIED) as stage:
+        client = stage.client()
         await client.turn(text("And before?"))
         await stage.events_until(TurnAccounted)
         await turn_through(stage, log, client, at=TurnBegan, on=False, left=1)
@@ -141,4 +138,3 @@ async def test_event_that_could_not_be_queued_does_not_change_its_turn(monkeypat
         await stage.events_until(TurnFinished)
         assert await finished_rounds(stage) == [(1, 1, "tool_use"), (1, 2, "end_turn")]
         assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2)]
-        assert stage.standin.violations == []

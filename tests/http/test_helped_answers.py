@@ -33,8 +33,8 @@ from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import IDENTITY, PATIENT, StoppableLog
 from tests.adapters.helpers.asking import ENVIRON, settings
 from tests.http.evicting import DECIDED, Index, read_and_evict
-from tests.http.managing import Client, Stage, assert_nothing_of_ours, open_stage, recall, text
-from tests.http.test_epochs import SMALL, answer, client_of, violations
+from tests.http.managing import Client, Stage, open_stage, recall, text
+from tests.http.test_epochs import SMALL, answer, client_of
 from tests.profiles import rarely
 from tests.services.talking import Plain
 from tests.waiting import DEADLINE
@@ -59,8 +59,6 @@ class Helped:
         answer(self.stage, [recall(question)], [text("So.")])
         message = await self.client.turn(text("Go on."))
         assert message["content"][-1] == text("So."), message
-        assert violations(self.stage) == []
-        assert_nothing_of_ours(self.client)
         block = self.stage.upstream[-1]["messages"][-1]["content"][-1]
         assert block["type"] == "tool_result"
         outcome: str = block["content"] if isinstance(block["content"], str) else block["content"][0]["text"]
@@ -131,7 +129,7 @@ async def test_answer_sentence_is_followed_by_the_object_bytes_that_contain_its_
         each = await memories.find(Plain(found.stage.log), sentence.object, None)
         texts, _ = await memories.read_texts(Plain(found.stage.log), each)
         assert texts["L0"].encode()[sentence.start : sentence.end].decode() == WORDS
-        (fault,) = [each for each in await found.stage.events() if isinstance(each, ObjectFaulted)]
+        (fault,) = await found.stage.of(ObjectFaulted)
         assert (fault.kind, fault.object) == (FaultKind.MICRO, sentence.object)
         assert fault.why is FaultReason.USER_RECALL  # the user had just typed
         assert (event.question, event.helper, event.why) == (QUESTION, f"{helper}:claude-haiku-5-5", None)
@@ -187,7 +185,7 @@ async def test_session_continues_while_a_helper_works() -> None:
             await found.endpoint.was_asked.wait()
             _, asked = found.stage.process.registry.ask(IDENTITY, CompleteDeferred())
             await asked.wait()
-            assert not [each for each in await found.stage.events() if isinstance(each, HelperAsked)]
+            assert not await found.stage.of(HelperAsked)
             found.endpoint.released.set()
             await found.asked()
 
@@ -197,7 +195,7 @@ async def test_unreachable_helper_falls_back_to_quotes_and_is_not_recorded() -> 
         assert "quoted word for word" in await found.ask()
         assert found.endpoint.requests == []
         await found.stage.events_until(RoundFinished, 2)
-        assert not [each for each in await found.stage.events() if isinstance(each, HelperAsked)]
+        assert not await found.stage.of(HelperAsked)
 
 
 async def test_not_in_memory_is_an_answer_without_quotes() -> None:

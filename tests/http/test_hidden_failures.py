@@ -21,7 +21,6 @@ from tests.http.evicting import DECIDED, RECALL, indexed_stage, read_and_evict
 from tests.http.managing import (
     Client,
     Json,
-    assert_nothing_of_ours,
     assert_prefixes,
     message_of,
     model_says,
@@ -79,7 +78,7 @@ async def test_temporary_failure_of_a_hidden_round_is_invisible_to_the_client(
     what: str, stream: bool, loop: Json, loopback_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_stage(failing(2, **FAILURES[what]), loop) as stage:
-        client = Client(stage.url, stream=stream)
+        client = stage.client(stream=stream)
         message = await client.turn(text("Where?"))
         assert message["content"][-1] == HERE
         first, *tries = [each.body for each in stage.standin.messages]
@@ -87,11 +86,10 @@ async def test_temporary_failure_of_a_hidden_round_is_invisible_to_the_client(
         assert len(tries) == 3
         assert "a hidden round failed and is retried" in caplog.text
         assert (await client.turn(text("And now?")))["content"][-1] == HERE
-        assert_nothing_of_ours(client)
         assert_prefixes(stage.upstream)
         assert [(each.turn, each.round) for each in await stage.rounds_of_log()] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     async with open_stage(loop) as stage:
-        calm = Client(stage.url, stream=stream)
+        calm = stage.client(stream=stream)
         assert (await calm.turn(text("Where?")))["usage"]["output_tokens"] == message["usage"]["output_tokens"]
 
 
@@ -101,8 +99,6 @@ async def test_hidden_round_cut_after_its_last_event_is_complete() -> None:
         assert (await client.turn(text("Where?")))["content"][-1] == HERE
         assert not client.replies[0].cut
         assert len(stage.upstream) == 2
-        assert_nothing_of_ours(client)
-        assert stage.standin.violations == []
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
@@ -118,14 +114,6 @@ async def test_reply_without_a_byte_reaches_the_client_as_an_error(kind: str) ->
         (reply,) = client.replies
         assert (reply.status, reply.body, reply.cut) == (200, b"", False)
         assert b"memory_query" in provider.requests[0][3]
-
-
-async def test_retry_after_is_respected_and_the_client_gets_pings(loopback_clock: MockClock) -> None:
-    async with open_talk(failing(1, failure={"status": 429, "retry_after": 50}), LOOP) as (_, client):
-        started = trio.current_time()
-        assert (await client.turn(text("Where?")))["content"][-1] == HERE
-        assert trio.current_time() - started >= 50
-        assert client.replies[0].body.count(b"event: ping") >= 50 // QUIET_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -156,7 +144,7 @@ async def test_failure_of_the_last_retry_reaches_the_client(
 
 async def test_failed_first_round_is_retried_by_the_client_only(loopback_clock: MockClock) -> None:
     async with open_stage({"reply": {"failure": {"status": 529}}}) as stage:
-        assert (await Client(stage.url).turn(text("Where?")))["status"] == 529
+        assert (await stage.client().turn(text("Where?")))["status"] == 529
         assert len(stage.upstream) == 1
 
 
@@ -204,7 +192,7 @@ class TimedReply:
 async def listen(*rounds: Json, stream: bool = True) -> TimedReply:
     """One turn of this many rounds."""
     async with open_stage({"replies": list(rounds)}) as stage:
-        client = Client(stage.url, stream=stream)
+        client = stage.client(stream=stream)
         client.history.append({"role": "user", "content": [text("Where is it?")]})
         async with connect(stage.url) as connection:
             started = trio.current_time()
@@ -212,7 +200,6 @@ async def listen(*rounds: Json, stream: bool = True) -> TimedReply:
             timed = TimedReply(RawReply(), [])
             async for piece in connection.pieces(timed.reply):
                 timed.pieces.append((trio.current_time() - started, piece))
-        assert stage.standin.violations == []
         return timed
 
 
@@ -269,12 +256,6 @@ async def test_proxy_adds_no_pings_during_the_first_round(loopback_clock: MockCl
     assert timed.longest_silence == pytest.approx(100, abs=1)
 
 
-async def test_whole_reply_is_one_piece_however_long_it_takes(loopback_clock: MockClock) -> None:
-    timed = await listen(ASKS, slow(HERE, seconds=100), stream=False)
-    assert len(timed.pieces) == 1
-    assert message_of(timed.reply)["content"] == [text("Let me see."), HERE]
-
-
 async def test_proxy_adds_no_pings_for_a_dead_provider(loopback_clock: MockClock) -> None:
     timed = await listen(ASKS, silent(HERE, at=1, seconds=3600))
     assert len(timed.pings) == LONGEST_SILENCE // QUIET_SECONDS - 1
@@ -284,7 +265,7 @@ async def test_proxy_adds_no_pings_for_a_dead_provider(loopback_clock: MockClock
 @pytest.mark.parametrize("usage", [{"input_tokens": 10**9}, {"output_tokens": 10**9}])
 async def test_memory_answers_after_a_count_far_from_the_estimate(usage: Json) -> None:
     async with indexed_stage() as stage:
-        client = Client(stage.url, tools=TOOLS)
+        client = stage.client(tools=TOOLS)
         await read_and_evict(client, stage)
         asks = model_says(think(), recall(RECALL), usage=usage)
         stage.standin.script = script({"replies": [asks, model_says(think(), text("Seven."))]})

@@ -1,14 +1,14 @@
 """A conversation is observed until a rewrite pays; then the memory tools join behind the cached head."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import attrs
 import pytest
 
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.tools.memory_tools import NAMES, find_offer
 from mnemosyne.domain.window.rounds import BEHIND_REFUSED
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -22,7 +22,6 @@ from tests.http.evicting import DECIDED, RECALL, Index, exchange, read_and_evict
 from tests.http.managing import (
     Client,
     Stage,
-    assert_nothing_of_ours,
     bare,
     model_says,
     open_stage,
@@ -32,8 +31,8 @@ from tests.http.managing import (
     text,
     think,
 )
-from tests.http.test_epochs import SMALL, TOOLS, answer, epochs_of, read
-from tests.http.test_managed_openai import LOOP, OWN_LOOP, ChatTalk, ResponsesTalk, Talk
+from tests.http.test_epochs import SMALL, TOOLS, answer, read
+from tests.http.test_managed_dialects import LOOP, OWN_LOOP, ChatTalk, ResponsesTalk, Talk
 from tests.plain.archive import MemoryArchive
 from tests.profiles import rarely
 
@@ -42,16 +41,16 @@ BETA = (IN_MESSAGES.header or (b"", b""))[1]
 
 
 @asynccontextmanager
-async def open_known(mode: Mode = Mode.MANAGE) -> AsyncIterator[tuple[Stage, Client]]:
+async def open_known(mode: Mode = Mode.MANAGE, breaks: Collection[str] = ()) -> AsyncIterator[tuple[Stage, Client]]:
     """A managing proxy that takes the strict provider for one that takes tools behind the head."""
     log = StoppableLog()
     async with (
         open_standin({"rules": []}) as standin,
-        open_stage(log=log, standin=standin, mode=mode, window=SMALL, index=Index(log)) as stage,
+        open_stage(log=log, standin=standin, mode=mode, window=SMALL, index=Index(log), breaks=breaks) as stage,
     ):
         registry = stage.process.opener.registry
         registry.settings = attrs.evolve(registry.settings, host="api.anthropic.com")
-        yield stage, Client(stage.url, tools=TOOLS)
+        yield stage, stage.client(tools=TOOLS)
         found = await review(MemoryArchive(log), str(await stage.stream()))
         assert (found.differences, found.skipped) == ([], [])
 
@@ -76,13 +75,6 @@ def assert_head_unchanged(stage: Stage) -> None:
     }
 
 
-async def assert_rebuilt(stage: Stage) -> None:
-    """The recorded rounds are rebuilt to the last bytes that the provider received."""
-    sent, own = stage.standin.messages, await stage.rounds_of_log()
-    stage.standin.exchanges[:] = [each for each in stage.standin.exchanges if each in sent[-len(own) :]]
-    await stage.rounds()
-
-
 async def test_requests_are_the_clients_own_until_the_tools_join_with_the_first_eviction() -> None:
     async with open_known() as (stage, client):
         await read_and_evict(client, stage)
@@ -91,8 +83,6 @@ async def test_requests_are_the_clients_own_until_the_tools_join_with_the_first_
         assert [each.body for each in messages(stage)[:before]] == client.bodies[:before]
         assert betas(stage) == offered(stage) == [number >= before for number in range(len(offered(stage)))]
         assert_head_unchanged(stage)
-        assert [str(each) for each in stage.standin.violations] == []
-        assert_nothing_of_ours(client)
         modes = [(each.mode, each.late, each.behind) for each in await stage.modes()]
         assert modes == [(Mode.OBSERVE, True, True), (Mode.MANAGE, True, True)]
 
@@ -109,13 +99,10 @@ async def test_tools_behind_the_head_stay_where_they_are_and_answer() -> None:
         for number in range(3):
             reads = [think(), read(f"/src/more_{number}.py")]
             await exchange(client, stage, "Read more.", reads, done, size=900)
-        assert len(await epochs_of(stage)) > 1
+        assert len(await stage.of(EpochBegan)) > 1
         places = [bare(each["messages"]).index(json.loads(OFFER)) for each in stage.upstream[first:]]
         assert places == [1] * len(places)
         assert_head_unchanged(stage)
-        assert [str(each) for each in stage.standin.violations] == []
-        assert_nothing_of_ours(client)
-        await assert_rebuilt(stage)
 
 
 async def test_refused_beta_costs_one_retry_and_is_remembered_for_the_account_and_model(
@@ -123,19 +110,18 @@ async def test_refused_beta_costs_one_retry_and_is_remembered_for_the_account_an
 ) -> None:
     refuses = {"refused_betas": [BETA.decode()]}
     monkeypatch.setattr(test_epochs, "script", lambda *rules: from_data({"rules": list(rules), **refuses}))
-    async with open_known() as (stage, client):
+    async with open_known(breaks=["R10"]) as (stage, client):
         await read_and_evict(client, stage)
         assert [each.status for each in messages(stage)].count(400) == 1
         assert [each["tools"] == TOOLS for each in bare(stage.upstream[-2:])] == [True, False]
         assert offered(stage)[-2:] == betas(stage)[-2:] == [True, False]
         assert [(each.mode, each.behind) for each in await stage.modes()][-1] == (Mode.MANAGE, False)
         await exchange(client, stage, RECALL, [think(), recall(RECALL)], [think(), text("Seven.")])
-        other = Client(stage.url, tools=TOOLS, headers={"x-claude-code-agent-id": "a1"})
+        other = stage.client(tools=TOOLS, headers={"x-claude-code-agent-id": "a1"})
         answer(stage, [think(), text("Hello.")])
         await other.turn(text("Hello."))
         assert NAMES & {each["name"] for each in stage.upstream[-1]["tools"]}
         assert [each.status for each in messages(stage)].count(400) == 1
-        assert_nothing_of_ours(client)
 
 
 def begin_scripts(monkeypatch: pytest.MonkeyPatch, *rules: dict[str, Any]) -> None:
@@ -147,12 +133,12 @@ def begin_scripts(monkeypatch: pytest.MonkeyPatch, *rules: dict[str, Any]) -> No
 async def test_refusal_is_remembered_only_if_its_replacement_succeeds_and_never_for_a_failure_of_the_provider(
     status: int, both: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_known() as (stage, client):
+    async with open_known(breaks=["R10"]) as (stage, client):
         await read_and_evict(client, stage)
         joined = offered(stage).index(True) + 1
     failure = {"reply": {"failure": {"status": status, "message": "Your credit balance is too low."}}}
     begin_scripts(monkeypatch, *({"when": {"request": joined + number}} | failure for number in range(1 + both)))
-    async with open_known() as (stage, client):
+    async with open_known(breaks=["R10"]) as (stage, client):
         with pytest.raises(AssertionError) if both else nullcontext():
             await read_and_evict(client, stage)
         assert offered(stage)[joined - 1 : joined + 1] == [True, False]
@@ -165,7 +151,7 @@ async def test_refusal_is_remembered_only_if_its_replacement_succeeds_and_never_
             answer(stage, [think(), text("Hello.")])
             await client.turn(text("And now?"))
             assert (offered(stage)[-1], stage.upstream[-1]["tools"]) == (True, stage.upstream[0]["tools"])
-        other = Client(stage.url, tools=TOOLS, headers={"x-claude-code-agent-id": "a1"})
+        other = stage.client(tools=TOOLS, headers={"x-claude-code-agent-id": "a1"})
         answer(stage, [think(), text("Hello.")])
         await other.turn(text("Hello."))
         assert bool(NAMES & {each["name"] for each in stage.upstream[-1]["tools"]}) is is_kept
@@ -175,35 +161,22 @@ async def test_refusal_is_remembered_only_if_its_replacement_succeeds_and_never_
 async def test_refusal_that_may_be_due_to_the_tools_is_replaced_once_and_a_count_is_the_clients_own(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_known() as (stage, client):
+    async with open_known(breaks=["R10"]) as (stage, client):
         await read_and_evict(client, stage)
         joined = offered(stage).index(True) + 1
     failure = {"reply": {"failure": {"status": status, "message": "That did not work."}}}
     begin_scripts(monkeypatch, {"when": {"request": joined}} | failure)
-    async with open_known() as (stage, client):
+    async with open_known(breaks=["R10"]) as (stage, client):
         await read_and_evict(client, stage)
         assert [each.status for each in messages(stage)].count(status) == 1
         assert offered(stage)[joined - 1 : joined + 1] == [True, False]
         assert (await stage.modes())[-1].behind is (status == 500)
-        assert_nothing_of_ours(client)
         stage.standin.script = from_data({"rules": [{"counting": True, "times": 1} | failure]})
         raw = json.loads(await client.count(text("And now?")))
         ours, own = map(json.loads, stage.counted)
         at_head = {each["name"] for each in ours["tools"]} > {each["name"] for each in raw["tools"]}
         assert (at_head, json.loads(OFFER) in bare(ours["messages"])) == (status == 403, status == 500)
         assert (own["tools"], len(own["messages"])) == (raw["tools"], len(raw["messages"]))
-
-
-async def test_error_about_the_added_message_is_followed_by_a_request_with_the_tools_at_its_head() -> None:
-    async with open_known() as (stage, client):
-        await read_and_evict(client, stage)
-        error = {"failure": {"status": 400, "message": "messages.1.role: Input should be 'user' or 'assistant'"}}
-        refused = {"when": {"request": len(stage.upstream) + 1}, "reply": error}
-        stage.standin.script = script(refused, {"reply": model_says(text("Yes."))})
-        for prompt in ("And now?", "And so?"):
-            assert (await client.turn(text(prompt)))["content"] == [text("Yes.")]
-        assert [each.status for each in messages(stage)][-3:] == [400, 200, 200]
-        assert offered(stage)[-3:] == [True, False, False]
 
 
 @pytest.mark.parametrize("kept", [None, *rarely([4])], ids=["as it is", "rewound"])
@@ -223,8 +196,6 @@ async def test_switched_on_session_joins_with_its_next_rewrite_and_after_a_resta
         joined = offered(stage).index(True)
         assert [each.body for each in messages(stage)[:joined]] == client.bodies[:joined]
         assert_head_unchanged(stage)
-        assert [str(each) for each in stage.standin.violations] == []
-        assert_nothing_of_ours(client)
 
 
 async def switch_on_after(turns: int) -> None:
@@ -244,9 +215,7 @@ async def switch_on_after(turns: int) -> None:
         assert joined > turns
         assert [each.body for each in messages(stage)[:joined]] == client.bodies[:joined]
         assert_head_unchanged(stage)
-        assert [str(each) for each in stage.standin.violations] == []
         assert {each.status for each in messages(stage)} == {200}
-        assert_nothing_of_ours(client)
 
 
 async def switch_on(stage: Stage) -> None:
@@ -265,7 +234,7 @@ async def switch_on_openai_after(make: type[Talk], turns: int) -> None:
     ):
         registry = stage.process.opener.registry
         registry.settings = attrs.evolve(registry.settings, host="api.openai.com")
-        talk = make(stage.url, size=200)
+        talk = stage.join(make(size=200))
         for number in range(turns):
             await talk.work(f"Say {number}. " + "word " * (1500 // turns))
         await switch_on(stage)
@@ -280,7 +249,6 @@ async def switch_on_openai_after(make: type[Talk], turns: int) -> None:
         waited = [(Mode.OBSERVE, not at_head)][: joined - turns]  # none if the window is full
         modes = [(each.mode, each.behind) for each in await stage.modes()]
         assert modes == [*waited, (Mode.MANAGE, not at_head)]
-        assert standin.violations == []
         assert {each.status for each in messages(stage)} == {200}
         assert (await review(MemoryArchive(log), str(await stage.stream()))).differences == []
 
@@ -306,7 +274,7 @@ async def test_responses_take_the_tools_in_an_item_and_chat_completions_at_the_h
     ):
         registry = stage.process.opener.registry
         registry.settings = attrs.evolve(registry.settings, host="api.openai.com")
-        talk = ResponsesTalk(stage.url, size=200)
+        talk = stage.join(ResponsesTalk(size=200))
         tools = ResponsesTalk.body["tools"]
         while "additional_tools" not in json.dumps(stage.upstream[-1:]):
             assert (await talk.work("Where is it?")).endswith("It is there.")
@@ -316,17 +284,15 @@ async def test_responses_take_the_tools_in_an_item_and_chat_completions_at_the_h
         added = [[each.get("type") for each in body["input"]].count("additional_tools") for body in stage.upstream]
         assert sorted(added) == added
         assert (added[0], added[-1]) == (0, 1)
-        assert standin.violations == []
         assert {each.status for each in standin.messages} == {200}
-        assert all(name not in json.dumps(talk.history) for name in NAMES)
         assert (await review(MemoryArchive(log), str(await stage.stream()))).differences == []
-        chat = ChatTalk(stage.url)
+        chat = stage.join(ChatTalk())
         await chat.work("Where is it?")
         assert NAMES & {*chat.tool_names(stage.upstream[-1])}
 
 
 async def test_model_that_does_not_take_tools_in_messages_gets_them_at_its_head() -> None:
-    async with open_known() as (stage, client):
+    async with open_known(breaks=["R10"]) as (stage, client):
         await read_and_evict(client, stage)
         client.model = "claude-sonnet-5"
         await exchange(client, stage, "And now?", [think(), text("Yes.")])
@@ -349,7 +315,7 @@ async def test_turn_of_a_model_that_does_not_take_tools_in_messages_does_not_mov
 
 @pytest.mark.release
 async def test_tools_stay_through_rewinds_and_changes_by_the_client_and_go_when_their_names_are_taken() -> None:
-    async with open_known() as (stage, client):
+    async with open_known(breaks=["R10"]) as (stage, client):
         done = [think(), text("Done.")]
         await read_and_evict(client, stage)
         for number in range(2):
@@ -395,4 +361,3 @@ async def test_request_without_tools_goes_without_the_thinking_that_was_signed_f
             client.tools = tools
             reply = await exchange(client, stage, "And now?", [think(), text("Yes.")])
             assert reply["content"][-1] == text("Yes.")
-        assert_nothing_of_ours(client)

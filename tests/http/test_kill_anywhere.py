@@ -22,7 +22,7 @@ from mnemosyne.domain.session.round_events import BranchModeSet, EpochBegan, Rou
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne.errors import ActorStopped
 from tests.actors.support import IDENTITY
-from tests.http.managing import Client, Json, Stage, open_stage, recall, restore, text, think
+from tests.http.managing import Json, Stage, open_stage, recall, restore, text, think
 from tests.http.test_epochs import SMALL, Clock, answer, edit, read, results_of, run
 from tests.profiles import examples, rarely
 
@@ -69,7 +69,7 @@ async def play(stage: Stage, clock: Clock) -> None:
     """Files are read until the window is full; the model asks, restores and releases, and the client goes back; this
     exercises everything that is kept outside the log.
     """
-    client = Client(stage.url, members={"max_tokens": 1_000, "thinking": {"type": "adaptive"}})
+    client = stage.client(members={"max_tokens": 1_000, "thinking": {"type": "adaptive"}})
     answer(
         stage, *([think(f"File {number}."), read(f"/src/part_{number}.py")] for number in range(10)), [text("Read.")]
     )
@@ -87,7 +87,7 @@ async def play(stage: Stage, clock: Clock) -> None:
     message = await client.turn(text("Now change part 2 and go on with the server."))
     while message["stop_reason"] == "tool_use":
         message = await client.turn(*results_of(message, 150))
-    gone = [event.object for event in await stage.events() if isinstance(event, ObjectDegraded)]
+    gone = [event.object for event in await stage.of(ObjectDegraded)]
     tag = f'{OPENING}\nanchor: #{gone[1]} "the server"\n{CLOSING}'
     answer(stage, [think("What was it?"), restore(gone[0])], [text(f"So.\n{tag}"), run("make test")], [text("Fine.")])
     message = await client.turn(text("Look at it once more, then run the tests. This is a new and unrelated task."))
@@ -112,10 +112,9 @@ class Story:
 
 async def play_story(is_lost_at: Callable[[Point], bool]) -> Story:
     clock = Clock()
-    async with killing(is_lost_at) as killer, open_stage(window=SMALL, clock=clock) as stage:
+    async with killing(is_lost_at) as killer, open_stage(window=SMALL, clock=clock, breaks=["R10"]) as stage:
         await play(stage, clock)
         points, killer.at_the_end = killer.passed, True
-        assert stage.standin.violations == [] or {each.violation.rule for each in stage.standin.violations} == {"R10"}
         await awake(stage)
         await stage.process.journal.close(within=5)
         events = await stage.events()

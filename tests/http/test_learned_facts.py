@@ -34,7 +34,7 @@ from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import StoppableLog
 from tests.actors.test_helper_work import Cache
-from tests.http.managing import Client, Stage, model_says, open_stage, text
+from tests.http.managing import Client, Stage, bare_stage, model_says, text
 from tests.http.test_session_knowledge import KEY, client, until_written
 from tests.plain.archive import MemoryArchive
 from tests.services.answers import Answers
@@ -85,7 +85,7 @@ async def reading(reader: HelperModel, mode: Mode = Mode.OBSERVE, reply: str = R
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
     worker = HelperWorker(HelperModels(OneModel(reader), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
     options: dict[str, Any] = {"memory_tokens": 600, "owners": MemoryOwners(KEY), "questions": HelperQuestions()}
-    async with open_stage(rules, log=log, mode=mode, **options) as stage, trio.open_nursery() as nursery:
+    async with bare_stage(rules, log=log, mode=mode, **options) as stage, trio.open_nursery() as nursery:
         nursery.start_soon(worker.run, LoadedSessions(stage.process.registry))
         yield stage
         nursery.cancel_scope.cancel()

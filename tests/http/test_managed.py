@@ -25,8 +25,8 @@ from tests.http.managing import (
     LOOK,
     Client,
     Json,
-    assert_nothing_of_ours,
     assert_prefixes,
+    bare_stage,
     interrupted,
     look,
     look_for,
@@ -57,26 +57,6 @@ LOOP = {
 }
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_provider(stream: bool) -> None:
-    async with open_stage(LOOP) as stage:
-        client = Client(stage.url, stream=stream)
-        for prompt in ("Where is it?", "And where is the other?"):
-            message = await client.work(prompt)
-            assert message["content"][-1] == text("It is there.")
-        assert stage.standin.violations == []
-        assert [each.status for each in stage.standin.messages] == [200] * 10
-        assert_prefixes(stage.upstream)
-        assert_nothing_of_ours(client)
-        assert [(each.turn, each.round) for each in await stage.rounds()][:5] == [
-            (1, 1),
-            (1, 2),
-            (2, 1),
-            (3, 1),
-            (3, 2),
-        ]
-
-
 async def test_disconnect_in_a_hidden_round_keeps_the_visible_part_and_the_provider_history() -> None:
     slow = model_says(think("Well,"), text("now I see"), pace={"first": 3600})
     rules: list[Json] = [{"replies": [model_says(think("Hm."), text("Let me see."), recall()), slow], "times": 2}]
@@ -89,7 +69,7 @@ async def test_disconnect_in_a_hidden_round_keeps_the_visible_part_and_the_provi
         (seen,) = await interrupted(stage)
         client.history.append({"role": "assistant", "content": seen})
         await client.turn(text("[Request interrupted by user]"), text("Leave it."))
-        await stage.check(client, grows=True)
+        await stage.check(grows=True)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
@@ -100,21 +80,19 @@ async def test_failure_before_any_output_is_the_providers_own_error(stream: bool
         {"reply": model_says(text("Yes."))},
     ]
     async with open_stage(*rules) as stage:
-        client = Client(stage.url, stream=stream)
+        client = stage.client(stream=stream)
         message = await client.turn(text("Where?"))
         assert (message["status"], message["error"]["type"]) == (529, "overloaded_error")
         assert client.replies[0].header(b"retry-after") == b"700"
         assert (await client.send())["content"] == [text("Yes.")]
-        await stage.check()
 
 
 async def test_reply_cut_before_any_output_is_an_error_in_the_providers_format() -> None:
     cut = model_says(text("Now"), faults=[{"kind": "cut", "at": 0}])
-    async with open_talk({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as (stage, client):
+    async with open_talk({"reply": cut, "times": 1}, {"reply": model_says(text("Yes."))}) as (_, client):
         message = await client.turn(text("Where?"))
         assert (message["status"], message["error"]["type"]) == (502, "api_error")
         assert (await client.send())["content"] == [text("Yes.")]
-        await stage.rounds()
 
 
 async def test_paused_turn_continues_in_its_assistant_message_after_a_restart() -> None:
@@ -127,57 +105,18 @@ async def test_paused_turn_continues_in_its_assistant_message_after_a_restart() 
         {"reply": model_says(think("So."), text("Found."))},
     ]
     async with open_standin({"rules": rules}) as standin:
-        log, client = StoppableLog(), Client("")
+        log, client = StoppableLog(), Client()
         for start in range(2):
             async with open_stage(standin=standin, log=log) as stage:
-                client.url = stage.url
+                stage.join(client)
                 if start == 0:
                     await client.turn(text("Search."))
                 assert (await client.send())["content"][-1] == text("Found.")
-                await stage.rounds()
-        assert standin.violations == []
-        assert_nothing_of_ours(client)
         roles = [[message["role"] for message in body["messages"]] for body in stage.upstream]
         assert roles[2] == roles[4] == ["user", "assistant", "user"]
 
 
 BOUND = {"failure": {"status": 400, "message": "x: The block is bound to a different conversation: its system differs"}}
-
-
-async def test_refused_thinking_is_removed_once_and_permanently() -> None:
-    rules: list[Json] = [
-        {"reply": BOUND, "when": {"last": "refuse"}, "times": 1},
-        {"reply": model_says(think("Hm."), text("Yes."))},
-    ]
-    async with open_talk(*rules) as (stage, client):
-        for words in ("one", "refuse it", "three", "four"):
-            assert (await client.turn(text(words)))["content"][-1] == text("Yes.")
-        sent = [json.dumps(body["messages"]).count('"thinking"') // 2 for body in stage.upstream]
-        assert sent == [0, 1, 0, 1, 2]
-        assert_prefixes(stage.upstream[2:])
-        assert stage.standin.violations == []
-        assert [each.epoch for each in await stage.rounds()] == [1, 1, 2, 2, 2]
-
-
-ELSEWHERE = "b2YgYW5vdGhlciBpc3N1ZXI="
-FOREIGN = [
-    {"type": "thinking", "thinking": "As I said elsewhere.", "signature": ELSEWHERE},
-    {"type": "redacted_thinking", "data": ELSEWHERE},
-]
-
-
-async def test_thinking_of_another_issuer_is_dropped_and_its_text_is_kept() -> None:
-    """As when a client used another provider for an exchange, comes back, and then asks for another model."""
-    async with open_talk(LOOP) as (stage, client):
-        await client.work("Where is it?")
-        client.history.append({"role": "user", "content": [text("Who says so?")]})
-        client.history.append({"role": "assistant", "content": [*FOREIGN, text("Somebody does.")]})
-        before = len(stage.standin.messages)
-        for client.model in ("claude-opus-5-5", "claude-sonnet-5-5"):
-            assert (await client.work("And where is the other?"))["content"][-1] == text("It is there.")
-        for each in stage.standin.messages[before:]:
-            assert (each.status, ELSEWHERE.encode() in each.body, b"Somebody does." in each.body) == (200, False, True)
-        await stage.check(client)
 
 
 async def test_request_without_thinking_is_not_retried_after_a_refusal() -> None:
@@ -196,11 +135,11 @@ YES = {"reply": model_says(text("Yes."))}
 
 async def test_header_switches_managing_on_or_off() -> None:
     async with open_stage(YES, mode=Mode.OBSERVE) as stage:
-        await Client(stage.url, headers={"x-mnemosyne-mode": "manage"}).turn(text("one"))
+        await stage.client(headers={"x-mnemosyne-mode": "manage"}).turn(text("one"))
         assert "memory_query" in json.dumps(stage.upstream[0]["tools"])
         assert stage.standin.messages[0].header("x-mnemosyne-mode") is None
     async with open_stage(YES) as stage:
-        client = Client(stage.url, headers={"x-mnemosyne-mode": "observe"})
+        client = stage.client(headers={"x-mnemosyne-mode": "observe"})
         assert (await client.turn(text("What is it?")))["content"] == [text("Yes.")]
         assert stage.standin.messages[-1].body == client.bodies[-1]
         assert await stage.rounds_of_log() == []
@@ -208,13 +147,13 @@ async def test_header_switches_managing_on_or_off() -> None:
 
 async def test_headers_choose_listed_settings_and_a_bad_one_is_recorded_and_never_sent_on() -> None:
     async with open_stage(YES, window=20_000, choices=("zones",)) as stage:
-        client = Client(stage.url, headers={"x-mnemosyne-policy": "zones", "x-mnemosyne-window": "9000"})
+        client = stage.client(headers={"x-mnemosyne-policy": "zones", "x-mnemosyne-window": "9000"})
         await client.turn(text("one"))
         client.headers = {"x-mnemosyne-policy": "os:system", "x-mnemosyne-fidelity": "graded"}
         assert (await client.turn(text("two")))["content"] == [text("Yes.")]
         sent = [name for message in stage.standin.messages for name, _ in message.headers]
         assert not [name for name in sent if name.lower().startswith(b"x-mnemosyne")]
-        first, second = [event for event in await stage.events() if isinstance(event, SettingsTaken)]
+        first, second = await stage.of(SettingsTaken)
     assert (first.policy, first.window, first.chosen) == ("zones", 9_000, ("window", "policy"))
     assert (second.policy, second.window, second.chosen) == ("economic", 20_000, ())
     assert second.refused == ("x-mnemosyne-policy: one of zones is needed", "x-mnemosyne-fidelity: not allowed")
@@ -226,9 +165,9 @@ async def test_chosen_grounding_applies_from_the_next_turn() -> None:
         archive, stamp = MemoryArchive(stage.log), WriteStamp(1_700_000_000_000_000, "w")
         await session_edits.edit(archive, str(await stage.stream()), grounding="strict", stamp=stamp)
         await client.turn(text("two"))
-        taken = [event.grounding for event in await stage.events() if isinstance(event, SettingsTaken)]
+        taken = [event.grounding for event in await stage.of(SettingsTaken)]
         assert taken == ["free", "strict"]
-        await stage.check(client, grows=True)
+        await stage.check(grows=True)
 
 
 def results_sent(body: Json) -> list[str]:
@@ -243,13 +182,13 @@ async def test_model_that_keeps_asking_is_asked_to_continue_and_does(call: Json,
     async with open_stage(
         {"replies": [*asks, model_says(text("Now look."), look(at="it")), model_says(text("There."))]}
     ) as stage:
-        client = Client(stage.url, stream=stream)
+        client = stage.client(stream=stream)
         message = await client.work("Where is it?")
         assert message["content"] == [text("There.")]
         assert "Mnemosyne" not in json.dumps(client.history)
         results_of_turn = results_sent(stage.upstream[7])
         assert [each == NO_MORE for each in results_of_turn] == [False] * MOST_ANSWERED + [True] * 2
-        await stage.check(client, grows=True)
+        await stage.check(grows=True)
 
 
 async def test_model_that_never_stops_asking_is_stopped_without_added_text() -> None:
@@ -265,9 +204,9 @@ async def test_model_that_never_stops_asking_is_stopped_without_added_text() -> 
 @pytest.mark.parametrize("call", [recall(), look_for("it"), restore("abc1234")])
 async def test_memory_call_before_any_eviction_is_answered_that_nothing_is_evicted(call: Json) -> None:
     async with open_stage({"replies": [model_says(text("Hm."), call), model_says(text("Yes."))]}) as stage:
-        await Client(stage.url).turn(text("Where is it?"))
+        await stage.client().turn(text("Where is it?"))
         assert results_sent(stage.upstream[-1]) == [ALL_SHOWN]
-        assert not [event for event in await stage.events() if isinstance(event, ObjectFaulted)]
+        assert not await stage.of(ObjectFaulted)
 
 
 async def test_attempts_at_one_turn_are_sent_alike() -> None:
@@ -278,21 +217,21 @@ async def test_attempts_at_one_turn_are_sent_alike() -> None:
         client.history.append({"role": "assistant", "content": messages[-1]["content"]})
         await client.turn(*results(messages[-1]))
         assert stage.standin.messages[0].body == stage.standin.messages[1].body == stage.standin.messages[2].body
-        await stage.check()
 
 
 async def test_managed_conversation_continues_without_a_database() -> None:
     hurried = attrs.evolve(PATIENT, database=0.1, actor=0.1, loading=0.1)
     async with open_standin({"rules": [{"reply": model_says(think("Hm."), text("Yes."))}]}) as standin:
         log = StoppableLog()
-        async with open_talk(standin=standin, log=log, patience=hurried) as (stage, client):
+        async with bare_stage(standin=standin, log=log, patience=hurried) as stage:
+            client = stage.client()
             await client.turn(text("one"))
             log.hang()  # the questions are queued, and the turn continues
             assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
             log.flowing.set()
         log.away = True
-        async with open_stage(standin=standin, log=log, patience=hurried) as stage:
-            client.url = stage.url
+        async with bare_stage(standin=standin, log=log, patience=hurried) as stage:
+            stage.join(client)
             assert (await client.turn(text("three")))["content"][-1] == text("Yes.")
             assert "thinking" not in json.dumps(stage.upstream[-1]["messages"])
             log.away = False
@@ -318,7 +257,7 @@ async def test_internal_error_costs_the_turn_nothing_while_the_wire_history_is_k
 async def test_internal_error_costs_the_turn_at_most_its_wire_history(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_talk({"reply": model_says(think("Hm."), text("Yes."))}) as (stage, client):
+    async with open_talk({"reply": model_says(think("Hm."), text("Yes."))}, breaks=["R10"]) as (stage, client):
         await client.turn(text("one"))
         with monkeypatch.context() as broken:
             broken.setattr(ManagedRounds, "plan", fails(ManagedRounds.plan))
@@ -361,13 +300,11 @@ async def test_hidden_calls_unanswered_after_an_internal_error_do_not_end_the_tu
     async with open_stage(ASKS_TWICE) as stage:
         with monkeypatch.context() as broken:
             broken.setattr(ManagedRounds, "answer", fails(ManagedRounds.answer))
-            client = Client(stage.url)
+            client = stage.client()
             assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
         assert results_sent(stage.upstream[2]) == [NOT_NOW, ALL_SHOWN]
         assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
-        assert stage.standin.violations == []
         assert_prefixes(stage.upstream)
-        assert_nothing_of_ours(client)
         await stage.events_until(TurnFinished, 2)
         assert [(each.turn, each.round) for each in await stage.rounds()][:3] == [(1, 1), (1, 2), (1, 3)]
 
@@ -388,14 +325,13 @@ async def test_hidden_calls_without_a_timely_answer_do_not_end_the_turn_and_are_
         late.set()
         await stage.events_until(TurnFinished)
         assert (await client.turn(text("two")))["content"][-1] == text("Yes.")
-        assert stage.standin.violations == []
         assert_prefixes(stage.upstream)
         await stage.events_until(TurnFinished, 2)
         assert [(each.turn, each.round) for each in await stage.rounds()][:3] == [(1, 1), (1, 2), (1, 3)]
 
 
 async def test_request_with_too_many_values_is_sent_without_earlier_thinking_and_stays_managed() -> None:
-    async with open_talk(LOOP) as (stage, client):
+    async with open_talk(LOOP, breaks=["R10"]) as (stage, client):
         await client.work("Where is it?")
         stage.standin.script = script({"reply": model_says(think("Hm."), text("Yes."))})
         kept, sent = list(client.history), len(stage.upstream)
@@ -403,14 +339,11 @@ async def test_request_with_too_many_values_is_sent_without_earlier_thinking_and
         for prompt in ("And now?", "And then?"):
             assert (await client.turn(text(prompt)))["content"][-1] == text("Yes.")
         assert all('"thinking": "' not in json.dumps(body["messages"]) for body in stage.upstream[sent:])
-        assert [each.why for each in await stage.events() if isinstance(each, FallbackSent)] == [
-            transcript.TOO_MANY_VALUES
-        ] * 2
+        assert [each.why for each in await stage.of(FallbackSent)] == [transcript.TOO_MANY_VALUES] * 2
         client.history, client.tools = kept, [LOOK]
         assert (await client.turn(text("And there?")))["content"][-1] == text("Yes.")
         assert "memory_query" in json.dumps(stage.upstream[-1]["tools"])
         assert {each.status for each in stage.standin.messages} == {200}
-        assert_nothing_of_ours(client)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +351,7 @@ async def test_request_with_too_many_values_is_sent_without_earlier_thinking_and
 )
 async def test_whole_managed_reply_has_a_length_and_a_streamed_one_has_none(rule: Json) -> None:
     async with open_stage(rule) as stage:
-        whole, streamed = Client(stage.url, stream=False), Client(stage.url, session="streamed")
+        whole, streamed = stage.client(stream=False), stage.client(session="streamed")
         await whole.work("Where is it?")
         await streamed.work("Where is it?")
         for reply in whole.replies:

@@ -42,7 +42,7 @@ def stranger(client: Client, credential: str, **given: Any) -> Client:
 
 async def tell_secret(stage: Stage, *, named: bool) -> Client:
     """A conversation that contains a secret, and whose client then has its history summarized."""
-    client = Client(stage.url, tools=TOOLS, session="s" if named else "", headers={"x-api-key": KEY})
+    client = stage.client(tools=TOOLS, session="s" if named else "", headers={"x-api-key": KEY})
     message = await reads(client, stage, {"content": []}, 3)
     answer(stage, [read(SOURCE)])
     message = await client.turn(*results(message))

@@ -28,8 +28,8 @@ from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import StoppableLog
 from tests.actors.test_helper_work import Cache
 from tests.http.evicting import DECIDED, read_and_evict
-from tests.http.managing import Client, Stage, assert_nothing_of_ours, assert_prefixes, bare, open_stage, text, think
-from tests.http.test_epochs import SMALL, answer, client_of, edit, read, results_of, violations
+from tests.http.managing import Client, Stage, assert_prefixes, bare, open_stage, text, think
+from tests.http.test_epochs import SMALL, answer, client_of, edit, read, results_of
 from tests.plain.archive import MemoryArchive
 from tests.waiting import DEADLINE
 
@@ -72,8 +72,6 @@ async def predicting(oracle: Oracle, **options: Any) -> AsyncIterator[tuple[Stag
         client = client_of(stage)
         await evict_notes(client, stage)
         yield stage, client
-        assert violations(stage) == []
-        assert_nothing_of_ours(client)
         found = await review(MemoryArchive(log), str(await stage.stream()))
         assert found.differences == []
         assert found.skipped == []
@@ -89,7 +87,7 @@ async def evict_notes(client: Client, stage: Stage) -> None:
 
 
 async def goals_of(stage: Stage) -> list[HelperWorked]:
-    return [event for event in await stage.events() if isinstance(event, HelperWorked) and event.task == "goal"]
+    return [event for event in await stage.of(HelperWorked) if event.task == "goal"]
 
 
 async def ask(client: Client, stage: Stage, prompt: str, *, uses: bool) -> None:
@@ -117,7 +115,7 @@ async def test_a_predicted_object_follows_the_next_results_and_counts_if_it_is_u
     oracle = Oracle()
     async with predicting(oracle) as (stage, client):
         await ask(client, stage, "What do the notes say?", uses=True)
-        (placed,) = [event for event in await stage.events() if isinstance(event, ObjectRestored)]
+        (placed,) = await stage.of(ObjectRestored)
         assert (placed.after, placed.cause) == (Fidelity.FULL, Cause.GOAL)
         first, second, third = stage.upstream[-3:]
         assert DECIDED not in json.dumps(first)

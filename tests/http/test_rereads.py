@@ -43,7 +43,6 @@ from tests.http.managing import (
     Client,
     Json,
     Stage,
-    assert_nothing_of_ours,
     assert_prefixes,
     bare,
     look_for,
@@ -102,7 +101,7 @@ async def memory_of(stage: Stage) -> Memory:
 
 
 async def ledger_objects(stage: Stage) -> list[ObjectCreated]:
-    return [each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_key == LEDGER]
+    return [each for each in await stage.of(ObjectCreated) if each.source_key == LEDGER]
 
 
 def last_results(stage: Stage, position: int = -1) -> list[Json]:
@@ -110,7 +109,7 @@ def last_results(stage: Stage, position: int = -1) -> list[Json]:
 
 
 async def faults_of(stage: Stage, object_id: str) -> list[ObjectFaulted]:
-    return [each for each in await stage.events() if isinstance(each, ObjectFaulted) and each.object == object_id]
+    return [each for each in await stage.of(ObjectFaulted) if each.object == object_id]
 
 
 @pytest.mark.parametrize(
@@ -132,16 +131,15 @@ async def test_evicted_content_replaces_the_clients_reference_permanently(stub: 
         assert (fault.kind, fault.turn, fault.why) == (FaultKind.IMPLICIT, sent, FaultReason.REFERENCE)
         moment = memory_travel.snapshot(await stage.log.read(await stage.stream()), "main", sent)
         assert moment.faults == [fault]
-        restored = [each for each in await stage.events() if isinstance(each, ObjectRestored)]
+        restored = await stage.of(ObjectRestored)
         assert [(each.object, each.after) for each in restored] == [(ledger.object, Fidelity.FULL)]
         client.headers = {"x-mnemosyne-restores": "0"}
-        lowered = [each.object for each in await stage.events() if isinstance(each, ObjectDegraded)]
+        lowered = [each.object for each in await stage.of(ObjectDegraded)]
         gone = next(each for each in lowered if each != ledger.object)
         answer(stage, [think(), restore(gone)], [text("I see.")])
         await client.turn(*results_of(client.history[-1]))
         assert "0 objects or answers were brought back in this turn" in json.dumps(last_results(stage))
         assert await faults_of(stage, gone) == []
-        await stage.check(client)
 
 
 @pytest.mark.release
@@ -184,7 +182,7 @@ async def test_observed_session_sends_the_clients_bytes_and_records_a_reference(
         (ledger,) = await ledger_objects(stage)
         memory = await memory_of(stage)
         assert not memory.objects[ledger.object].stale
-        assert not [each for each in await stage.events() if isinstance(each, ObjectFaulted)]
+        assert not await stage.of(ObjectFaulted)
 
 
 @pytest.mark.release
@@ -211,7 +209,7 @@ async def test_restarted_server_sends_the_same_content() -> None:
         message = await deliver(client, stage, message, STUB)
         before = stage.upstream
         async with open_stage(window=ROOMY, log=stage.log, standin=stage.standin) as again:
-            client.url = again.url
+            again.join(client)
             await reads(client, again, message, 1, first=40, size=10)
             assert_prefixes([before[-1], again.upstream[-1]])
             assert NEEDLE in json.dumps(again.upstream[-1])
@@ -224,7 +222,7 @@ async def test_forked_branch_also_restores_the_content() -> None:
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         (call,) = calls_of(message)
         headers = client.headers | {"x-claude-code-agent-id": "x"}
-        agent = Client(stage.url, tools=client.tools, headers=headers, history=list(client.history))
+        agent = stage.client(tools=client.tools, headers=headers, history=list(client.history))
         answer(stage, [think(), read(LEDGER)])
         of_agent = await agent.turn(as_result(call, "Fork started: you are it."), text("Your part."))
         assert NEEDLE not in json.dumps(stage.upstream[-1])
@@ -237,7 +235,6 @@ async def test_forked_branch_also_restores_the_content() -> None:
         message = await client.turn(as_result(call, "x = 2"))  # the user went back
         await deliver(client, stage, message, STUB)
         assert last_results(stage)[0]["content"] == WHOLE
-        await stage.check()
 
 
 NEVER_HELD = ["recorded late", "continued", "hook", "agent"]
@@ -253,7 +250,7 @@ async def read_without_content(stage: Stage, kind: str) -> tuple[Client, Json]:
     if kind in ("hook", "agent"):
         await evict(client, stage, [read(LEDGER)], WHOLE)
         headers = {"x-claude-code-agent-id": "x"} if kind == "agent" else {}
-        client = Client(stage.url, tools=client.tools, headers=client.headers | headers)
+        client = stage.client(tools=client.tools, headers=client.headers | headers)
     opening = "This session is being continued from a previous conversation that ran out of context. Summary: it went."
     answer(stage, [think(), read(LEDGER)])
     message = await client.turn(text(opening if kind == "continued" else "Verify it."))
@@ -270,7 +267,6 @@ async def test_reference_to_content_the_conversation_never_had_is_sent_unchanged
         assert_prefixes(stage.upstream[sent - 1 :])
         assert NEEDLE not in json.dumps(stage.upstream[-1])
         assert not [each for each in await stage.events() if isinstance(each, ObjectFaulted | ObjectRestored)]
-        await stage.check()
 
 
 @pytest.mark.parametrize(("kind", "mode"), [*rarely([("agent", Mode.MANAGE)]), ("recorded late", Mode.OBSERVE)])
@@ -296,7 +292,7 @@ OURS = "Not the user's words"
 
 async def ask_back(stage: Stage) -> str:
     """The user asks to see the evicted file again; return its id."""
-    made = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
+    made = await stage.of(ObjectCreated)
     first = next(each.object for each in made if each.source_key == "/docs/notes.md")
     log, journal = stage.log, stage.process.journal
     archive: Any = SimpleNamespace(events=log, contents=log, journal=journal, directory=PlainDirectory(log))
@@ -305,13 +301,9 @@ async def ask_back(stage: Stage) -> str:
     return first
 
 
-async def restored_in(stage: Stage) -> list[ObjectRestored]:
-    return [each for each in await stage.events() if isinstance(each, ObjectRestored)]
-
-
 async def test_restored_object_follows_the_next_prompt_and_stays_in_later_requests() -> None:
     async with indexed_stage() as stage:
-        client = Client(stage.url, tools=TOOLS)
+        client = stage.client(tools=TOOLS)
         await read_and_evict(client, stage)
         object_id = await ask_back(stage)
         await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
@@ -319,23 +311,22 @@ async def test_restored_object_follows_the_next_prompt_and_stays_in_later_reques
         assert typed == text("Thanks.")
         assert added["text"].startswith(OURS)
         assert DECIDED in added["text"]
-        (event,) = await restored_in(stage)
+        (event,) = await stage.of(ObjectRestored)
         assert (event.object, event.after, event.cause) == (object_id, Fidelity.FULL, Cause.PREFETCH)
         await exchange(client, stage, "Go on.", [think(), text("Well.")])
         assert_prefixes(stage.upstream[-2:])
         assert json.dumps(stage.upstream[-1]).count(DECIDED) == 1
-        assert_nothing_of_ours(client)
 
 
 async def test_object_too_large_for_one_turn_is_restored_as_a_summary_made_on_demand() -> None:
     async with indexed_stage() as stage:
-        client = Client(stage.url, tools=TOOLS)
+        client = stage.client(tools=TOOLS)
         await read_and_evict(client, stage, size=600)
         object_id = await ask_back(stage)
-        assert not [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        assert not await stage.of(ObjectSummarized)
         await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
-        (made,) = [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
-        (event,) = await restored_in(stage)
+        (made,) = await stage.of(ObjectSummarized)
+        (event,) = await stage.of(ObjectRestored)
         assert (made.object, made.fidelity) == (event.object, event.after) == (object_id, Fidelity.DETAILED)
         stored = (await stage.log.fetch(await stage.stream(), [made.text]))[made.text].decode()
         assert stored in bare(stage.upstream[-1]["messages"][-1]["content"])[-1]["text"]
@@ -348,13 +339,13 @@ async def test_late_contents_are_restored_with_the_following_request(monkeypatch
         await trio.sleep_forever()
 
     async with indexed_stage(patience=attrs.evolve(PATIENT, restores=0.05)) as stage:
-        client = Client(stage.url, tools=TOOLS)
+        client = stage.client(tools=TOOLS)
         await read_and_evict(client, stage)
         await ask_back(stage)
         with monkeypatch.context() as patch:
             patch.setattr(ObjectTexts, "read_at", never)
             await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
-        assert await restored_in(stage) == []
+        assert await stage.of(ObjectRestored) == []
         assert DECIDED not in json.dumps(stage.upstream[-1])
         await exchange(client, stage, "Go on.", [think(), text("Well.")])
         assert DECIDED in json.dumps(stage.upstream[-1])
@@ -377,7 +368,7 @@ async def test_grounding_asks_for_sources_where_a_rewrite_changed_the_context_an
         said = text(f"Line 8 has it [#{ledger.object}], and so has #zzzzzzz.")
         answer(stage, [think(), recall(f"Which line has {NEEDLE}?")], [said])
         assert (await client.turn(*results_of(message)))["content"][-1] == said
-        (epoch, *_) = [each.turn for each in await stage.events() if isinstance(each, EpochBegan)]
+        (epoch, *_) = [each.turn for each in await stage.of(EpochBegan)]
         asked = [json.dumps(body["messages"]).count(CITE) for body in stage.upstream]
         assert asked == [0] * (epoch - 1) + [1] * (len(asked) - epoch + 1)
         found = await cited_in(stage, -1)
@@ -389,4 +380,3 @@ async def test_grounding_asks_for_sources_where_a_rewrite_changed_the_context_an
         await exchange(client, stage, "Again?", [think(), text(f"As said [#{ledger.object}].")])
         assert await cited_in(stage, -1) == Citations(cited=(ledger.object,))  # the answer is still in the context
         assert await cited_in(stage, 0) is None  # nobody asked before the first rewrite
-        await stage.rounds()

@@ -1,13 +1,12 @@
 """How the server starts, drains and stops, whatever its clients do."""
 
 import json
-import os
 import signal
 import socket
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -15,61 +14,26 @@ import pytest
 import trio
 
 from mnemosyne.app.storage import open_storage
-from mnemosyne.config import load
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.http.client_reply import RelayProgress
 from mnemosyne.http.serving import bind, url_of, watch_drain
+from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.provider.server import open_standin
-from tests.cli.support import MNEMOSYNE
+from tests.app.home import Home, Served, at_home
+from tests.cli.support import mnemosyne
 from tests.http.proxying import open_proxy
 from tests.http.raw_client import connect, exchange
 from tests.http.test_gateway import STREAMED, WHOLE
 from tests.waiting import DEADLINE
 
 
-@attrs.frozen
-class Served:
-    """A `mnemosyne serve` process."""
-
-    process: trio.Process
-    url: str
-
-
-@asynccontextmanager
-async def serving(
-    data_dir: Path, upstream: str, program: Sequence[str] = MNEMOSYNE, **settings: str
-) -> AsyncIterator[Served]:
-    """A server process in front of ``upstream``; killed at the end if it still runs."""
-    command = [*program, "serve", "--port", "0", "--data-dir", str(data_dir)]
-    environ = {**os.environ, **{f"MNEMOSYNE_{name.upper()}": value for name, value in settings.items()}}
-    process = await trio.lowlevel.open_process([*command, "--upstream", upstream], stdout=subprocess.PIPE, env=environ)
-    assert process.stdout is not None
-    try:
-        with trio.fail_after(DEADLINE):
-            line = b""
-            while not line.endswith(b"\n"):
-                line += await process.stdout.receive_some(200)
-        assert line.startswith(b"mnemosyne listening on http://127.0.0.1:")
-        yield Served(process, line.split()[-1].decode())
-    finally:
-        with trio.CancelScope(shield=True):
-            process.terminate()  # a killed server leaves its database running for the next one
-            with trio.move_on_after(DEADLINE):
-                await process.wait()
-            process.kill()
-            await process.wait()
-
-
 @asynccontextmanager
 async def replying(
-    data_dir: Path, dsn: str, text: str, pace: dict[str, float], **settings: str
+    home: Home, text: str, pace: dict[str, float]
 ) -> AsyncIterator[tuple[Served, trio.SocketStream, bytes]]:
     """A server in the midst of a streamed reply, the client's connection, and the first byte there."""
-    async with (
-        open_standin({"rules": [{"reply": {"text": text, "pace": pace}}]}) as standin,
-        serving(data_dir, standin.url, dsn=dsn, **settings) as served,
-        connect(served.url) as connection,
-    ):
+    home.standin.script = from_data({"rules": [{"reply": {"text": text, "pace": pace}}]})
+    async with home.served() as served, connect(served.url) as connection:
         await connection.send("POST", "/v1/messages", STREAMED)
         yield served, connection.stream, await connection.stream.receive_some(1)
 
@@ -81,7 +45,7 @@ async def refuses_connections(served: Served) -> None:
 
 
 async def test_running_reply_finishes_after_sigterm_while_new_connections_are_refused(tmp_path: Path, dsn: str) -> None:
-    async with replying(tmp_path, dsn, "y" * 240, {"between": 0.1}) as (served, stream, first):
+    async with at_home(tmp_path, dsn) as home, replying(home, "y" * 240, {"between": 0.1}) as (served, stream, first):
         served.process.send_signal(signal.SIGTERM)
         with trio.fail_after(DEADLINE):
             await refuses_connections(served)
@@ -92,17 +56,8 @@ async def test_running_reply_finishes_after_sigterm_while_new_connections_are_re
 
 
 @pytest.mark.release
-async def test_client_that_reads_nothing_does_not_delay_the_shutdown_forever(tmp_path: Path, dsn: str) -> None:
-    large = "x" * 20_000_000
-    async with replying(tmp_path, dsn, large, {"characters": 10_000}, stall_seconds="1") as (served, _, _):
-        served.process.terminate()
-        with trio.fail_after(DEADLINE):
-            assert await served.process.wait() == 0
-
-
-@pytest.mark.release
 async def test_second_signal_ends_the_server_at_once(tmp_path: Path, dsn: str) -> None:
-    async with replying(tmp_path, dsn, "x" * 1000, {"between": 3600}) as (served, _, _):
+    async with at_home(tmp_path, dsn) as home, replying(home, "x" * 1000, {"between": 3600}) as (served, _, _):
         served.process.terminate()
         await refuses_connections(served)
         served.process.send_signal(signal.SIGINT)
@@ -187,10 +142,7 @@ async def test_unreachable_database_delays_neither_start_nor_turn_nor_shutdown(t
     hasty = "from mnemosyne.app import server; server.RECORDING_SECONDS = 0.1; from mnemosyne.cli import main; main()"
     program = (sys.executable, "-P", "-c", hasty)
     with trio.fail_after(DEADLINE):
-        async with (
-            open_standin() as standin,
-            serving(tmp_path, standin.url, program, dsn="postgresql://127.0.0.1:1/x") as served,
-        ):
+        async with at_home(tmp_path, "postgresql://127.0.0.1:1/x") as home, home.served(program=program) as served:
             assert (await exchange(served.url, body=STREAMED)).body.endswith(b'data: {"type":"message_stop"}\n\n')
             served.process.terminate()
             assert await served.process.wait() == 0
@@ -199,33 +151,15 @@ async def test_unreachable_database_delays_neither_start_nor_turn_nor_shutdown(t
 @pytest.mark.release
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux's /proc lists a process's children")
 async def test_turn_is_recorded_although_the_database_hung_until_after_sigterm(tmp_path: Path) -> None:
-    async with (
-        open_standin() as standin,
-        open_storage(load({"data_dir": str(tmp_path)}, {})),  # so that its database runs when the server starts
-        serving(tmp_path, standin.url) as served,
-    ):
-        postmaster = int((tmp_path / "postgres" / "postmaster.pid").read_text().split()[0])
-        held = [postmaster, *_children(postmaster)]
-        try:
-            for pid in held:
-                os.kill(pid, signal.SIGSTOP)
+    async with at_home(tmp_path) as home, open_storage(home.config), home.served() as served:
+        async with home.database_stopped():
             assert (await exchange(served.url, body=WHOLE)).status == 200
             served.process.terminate()
-            while await _accepts(served.url):
-                pass
-        finally:
-            for pid in held:
-                os.kill(pid, signal.SIGCONT)
+            await refuses_connections(served)
         with trio.fail_after(DEADLINE):
             assert await served.process.wait() == 0
-    command = [sys.executable, "-m", "mnemosyne", "sessions", "--json", "--data-dir", str(tmp_path)]
-    listed = await trio.run_process(command, capture_stdout=True)
-    assert [session["turns"] for session in json.loads(listed.stdout)] == [1]
-
-
-def _children(pid: int) -> list[int]:
-    """The child processes of a process."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    listed = await trio.to_thread.run_sync(partial(mnemosyne, "sessions", "--json", environ=home.environ))
+    assert [each["turns"] for each in json.loads(listed.stdout)] == [1]
 
 
 async def _accepts(url: str) -> bool:

@@ -27,7 +27,7 @@ from mnemosyne.domain.objects.events import ObjectCreated
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.recall.retrieval import WORDS_ALONE
 from mnemosyne.domain.session.events import Event
-from mnemosyne.domain.session.round_events import KnowledgeTold, Mode
+from mnemosyne.domain.session.round_events import EpochBegan, KnowledgeTold, Mode
 from mnemosyne.domain.wire.submitted import hash_prompt
 from mnemosyne.memory_key import MemoryKey
 from tests.actors.support import SCHEDULED, StoppableLog, events_of
@@ -36,13 +36,13 @@ from tests.http.managing import (
     Client,
     Json,
     Stage,
-    assert_nothing_of_ours,
     assert_prefixes,
+    bare_stage,
     model_says,
     open_stage,
     text,
 )
-from tests.http.test_epochs import SMALL, TOOLS, epochs_of, reads
+from tests.http.test_epochs import SMALL, TOOLS, reads
 from tests.waiting import DEADLINE
 
 PROJECT, USER = Place("t", Scope.PROJECT, "app"), Place("t", Scope.USER)
@@ -77,10 +77,6 @@ def blocks(body: Json) -> list[str]:
     return [block["text"] for block in said if block["text"].startswith("[MEMORY]")]
 
 
-async def knowledge_events(stage: Stage) -> list[KnowledgeTold]:
-    return [event for event in await stage.events() if isinstance(event, KnowledgeTold)]
-
-
 async def test_knowledge_follows_the_first_prompt_and_is_hidden_from_the_client() -> None:
     log = StoppableLog()
     await save_knowledge(log, PROJECT, PORT)
@@ -97,11 +93,9 @@ async def test_knowledge_follows_the_first_prompt_and_is_hidden_from_the_client(
         assert blocks(second) == [block]
         assert_prefixes(stage.upstream)
         assert "[MEMORY]" not in json.dumps(client.history)
-        assert_nothing_of_ours(client)
-        (event,) = await knowledge_events(stage)
+        (event,) = await stage.of(KnowledgeTold)
         assert (event.text, event.turn, event.message) == (block, 1, 0)
         assert len(event.entries) == 2
-        await stage.check()
 
 
 async def test_rewrite_keeps_the_knowledge_text_and_adds_no_newer_entries() -> None:
@@ -113,23 +107,22 @@ async def test_rewrite_keeps_the_knowledge_text_and_adds_no_newer_entries() -> N
         command = UpdateEntry(at=2, write="u", wanted="briefly", content="Answer at length", source=EntrySource.USER)
         await KnowledgeStore(log, log).write(USER, command, "c")
         await reads(client, stage, message, 5, first=3)
-        assert len(await epochs_of(stage)) >= 2
+        assert len(await stage.of(EpochBegan)) >= 2
         result = {block for body in stage.upstream for block in blocks(body)}
         assert len(result) == 1
         assert "Answer briefly" in result.pop()
         assert all(len(blocks(body)) == 1 for body in stage.upstream)
-        await stage.check()
 
 
 async def test_restarted_process_sends_the_same_knowledge_text() -> None:
     log = StoppableLog()
     await save_knowledge(log, USER, "Answer briefly", kind=EntryKind.RESPONSE_STYLE)
-    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600) as stage:
+    async with bare_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=600) as stage:
         client = Working(stage.url)
         await client.work("Begin.")
         before = stage.upstream[-1]
-    async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=0) as stage:
-        client.url = stage.url
+    async with bare_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=0) as stage:
+        stage.join(client)
         await client.work("Go on.")
         (after,) = stage.upstream
         assert blocks(after) == blocks(before) != []
@@ -144,7 +137,7 @@ async def test_request_is_unchanged_without_relevant_knowledge() -> None:
         async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=tokens) as stage:
             await Working(stage.url).work("Begin.")
             assert blocks(stage.upstream[0]) == []
-            assert await knowledge_events(stage) == []
+            assert await stage.of(KnowledgeTold) == []
 
 
 async def test_knowledge_takes_only_a_small_part_of_the_first_request() -> None:
@@ -241,7 +234,7 @@ async def test_text_in_a_session_never_becomes_an_entry() -> None:
         for prompt in (PROMPT, "please remember that the staging database is read-only", "yes, do 1"):
             await client.work(prompt)
         assert blocks(stage.upstream[-1])
-        created = [event for event in await stage.events() if isinstance(event, ObjectCreated)]
+        created = await stage.of(ObjectCreated)
         assert not find_retired(created)
     assert await contents(log, USER) == ["I prefer short answers"]
     assert await contents(log, PROJECT) == []
@@ -258,7 +251,8 @@ ASK = "Change the billing service."
 async def serving(log: StoppableLog, mode: Mode = Mode.MANAGE) -> AsyncIterator[Stage]:
     """A server of this data directory, restarted on a log."""
     rules = {"reply": model_says(text("Done."))}
-    async with open_stage(rules, log=log, mode=mode, clock=CLOCK, memory_tokens=600, owners=MemoryOwners(KEY)) as stage:
+    owners = MemoryOwners(KEY)
+    async with bare_stage(rules, log=log, mode=mode, clock=CLOCK, memory_tokens=600, owners=owners) as stage:
         yield stage
 
 

@@ -130,15 +130,6 @@ def test_every_mixture_is_one_reply_without_hidden_content(name: str, way: Any) 
 
 
 @pytest.mark.parametrize("way", [streamed, whole])
-def test_wire_history_gets_each_round_as_the_provider_sent_it(way: Any) -> None:
-    rounds = [Round([thinking("Hm."), LOOK, RECALL], "tool_use", {"output_tokens": 3}), Round([FOUND], id="msg_2")]
-    played, _ = way(rounds)
-    assert [json.loads(end.reply.body) for end in played.ends] == [round_.message() for round_ in rounds]
-    assert [end.reply.usage for end in played.ends] == [round_.usage for round_ in rounds]
-    assert [end.next for end in played.ends] == [Next.CONTINUE, Next.END]
-
-
-@pytest.mark.parametrize("way", [streamed, whole])
 def test_visible_usage_has_the_window_of_the_last_round_and_the_output_of_all(way: Any) -> None:
     first = {"input_tokens": 3, "cache_creation_input_tokens": 500, "cache_read_input_tokens": 0, "output_tokens": 40}
     last = {"input_tokens": 9, "cache_creation_input_tokens": 60, "cache_read_input_tokens": 500, "output_tokens": 2}

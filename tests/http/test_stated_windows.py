@@ -29,18 +29,16 @@ from tests.http.managing import (
     Client,
     Json,
     Stage,
-    assert_nothing_of_ours,
     assert_prefixes,
     model_says,
     open_stage,
     text,
     think,
 )
-from tests.http.test_epochs import SMALL, TOOLS, WRITTEN, answer, client_of, epochs_of, read, reads, results_of
+from tests.http.test_epochs import SMALL, TOOLS, WRITTEN, answer, client_of, read, reads, results_of
 from tests.http.test_forks import refused
-from tests.http.test_managed_openai import ChatTalk
-from tests.http.test_managed_openai import assert_nothing_of_ours as assert_nothing_in_chat
-from tests.http.test_switching import MODE, broken_rules
+from tests.http.test_managed_dialects import ChatTalk
+from tests.http.test_switching import MODE
 from tests.plain.archive import MemoryArchive
 from tests.tables import other_tables
 
@@ -75,14 +73,10 @@ def statuses(standin: Standin) -> list[int | None]:
     return [each.status for each in standin.messages]
 
 
-async def of_kind(stage: Stage, kind: type[Any]) -> list[Any]:
-    return [event for event in await stage.events() if isinstance(event, kind)]
-
-
 @asynccontextmanager
 async def talked(log: StoppableLog, standin: Standin, client: Client, **options: Any) -> AsyncIterator[Stage]:
     async with open_stage(log=log, standin=standin, **options) as stage:
-        client.url = stage.url
+        stage.join(client)
         yield stage
 
 
@@ -95,21 +89,19 @@ async def check_replay(log: StoppableLog) -> None:
 async def test_window_stated_by_the_provider_is_learned_and_the_turn_continues_with_a_rewrite() -> None:
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
-        client = Client("", tools=TOOLS, stream=False)
+        client = Client(tools=TOOLS, stream=False)
         async with talked(log, standin, client) as stage:
             came = await read_files(client, standin, 8)
             assert [message for message in came if "error" in message] == []
             assert statuses(standin).count(400) == 1
-            assert standin.violations == []
-            (stated,) = await of_kind(stage, WindowStated)
+            (stated,) = await stage.of(WindowStated)
             assert (stated.window, stated.model) == (TAKES, client.model)
-            assert stated.tokens > TAKES
+            assert (stated.tokens or 0) > TAKES
             refused, sent = (each for each in await stage.rounds() if each.turn == stated.turn)
             assert (refused.round, sent.round) == (1, 2)
-            assert (await of_kind(stage, EpochBegan))[0].turn == stated.turn
+            assert (await stage.of(EpochBegan))[0].turn == stated.turn
             assert sent.epoch == refused.epoch + 1
             assert {reply.status for reply in client.replies} == {200}
-            assert_nothing_of_ours(client)
             found = memory_travel.snapshot(await log.read(await stage.stream()), "main")
         lines = [line for _, paragraph in _paragraphs(found, None) for line in paragraph]
         assert f"The model's limit is 24.0k tokens, as the provider stated at main {stated.turn}." in lines
@@ -119,16 +111,16 @@ async def test_window_stated_by_the_provider_is_learned_and_the_turn_continues_w
 async def test_prompt_that_no_rewrite_makes_fit_gets_the_providers_error_and_is_sent_once() -> None:
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
-        client = Client("", tools=TOOLS)
+        client = Client(tools=TOOLS)
         async with talked(log, standin, client) as stage:
             await read_files(client, standin, 2)
             before = len(standin.messages)
             (message,) = await read_files(client, standin, 1, first=2, window=500)
             assert "prompt is too long" in message["error"]["message"]
             assert len(standin.messages) == before + 1
-            (stated,) = await of_kind(stage, WindowStated)
+            (stated,) = await stage.of(WindowStated)
             assert stated.window == 500
-            assert (await of_kind(stage, TurnFinished))[-1].status == 400
+            assert (await stage.of(TurnFinished))[-1].status == 400
             (message,) = await read_files(client, standin, 1, first=2)
     await check_replay(log)
 
@@ -136,8 +128,8 @@ async def test_prompt_that_no_rewrite_makes_fit_gets_the_providers_error_and_is_
 async def test_refused_rewrite_gets_the_providers_error_and_is_sent_once() -> None:
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
-        client = Client("", tools=TOOLS)
-        async with talked(log, standin, client) as stage:
+        client = Client(tools=TOOLS)
+        async with talked(log, standin, client):
             await read_files(client, standin, 4)
             too_long = {
                 "failure": {"status": 400, "message": f"prompt is too long: {TAKES + 5} tokens > {TAKES} maximum"}
@@ -149,7 +141,6 @@ async def test_refused_rewrite_gets_the_providers_error_and_is_sent_once() -> No
             client.history.pop()
             came = await read_files(client, standin, 3, first=4)
             assert [each for each in came if "error" in each] == []
-            await stage.rounds()
     await check_replay(log)
 
 
@@ -166,18 +157,17 @@ async def test_rewrite_is_planned_again_if_the_actor_is_lost_before_sending(monk
     monkeypatch.setattr(ManagedRounds, "turn_of", find_in_log)
     log = StoppableLog()
     async with open_standin({"rules": []}) as standin:
-        client = Client("", tools=TOOLS)
-        async with talked(log, standin, client) as stage:
+        client = Client(tools=TOOLS)
+        async with talked(log, standin, client):
             came = await read_files(client, standin, 14)
             assert [each for each in came if "error" in each] == []
             assert len(lost) == 1
-            await stage.rounds()
     await check_replay(log)
 
 
 async def test_window_of_the_table_is_not_learned() -> None:
     async with open_standin({"rules": []}) as standin:
-        client = Client("", tools=TOOLS)
+        client = Client(tools=TOOLS)
         async with talked(StoppableLog(), standin, client) as stage:
             await read_files(client, standin, 2)
             message = "prompt is too long: 1000005 tokens > 1000000 maximum"
@@ -185,7 +175,7 @@ async def test_window_of_the_table_is_not_learned() -> None:
             before = len(standin.messages)
             assert (await client.turn(*results_of(client.history[-1])))["status"] == 400
             assert len(standin.messages) == before + 1
-            assert await of_kind(stage, WindowStated) == []
+            assert await stage.of(WindowStated) == []
 
 
 @pytest.mark.release
@@ -199,12 +189,9 @@ async def test_window_is_learned_in_chat_and_survives_a_restart() -> None:
             async with open_stage(log=log, standin=standin) as stage:
                 talk.url = stage.url
                 assert (await talk.work(f"Where is it, {number}?")).endswith("It is there.")
-                await stage.rounds()
-                stated = await of_kind(stage, WindowStated)
+                stated = await stage.of(WindowStated)
         assert {each.window for each in stated} == {takes}
         assert statuses(standin).count(400) == len(stated)
-        assert standin.violations == []
-        assert_nothing_in_chat(talk)
     await check_replay(log)
 
 
@@ -228,7 +215,7 @@ async def outgrown(stage: Stage) -> Client:
 
 
 async def test_switched_off_conversation_continues_the_sent_history_if_the_clients_does_not_fit() -> None:
-    async with open_stage(window=SMALL) as stage:
+    async with open_stage(window=SMALL, breaks=["R10"]) as stage:
         client = await outgrown(stage)
         client.headers = {MODE: "off"}
         before = len(stage.upstream)
@@ -236,20 +223,17 @@ async def test_switched_off_conversation_continues_the_sent_history_if_the_clien
         await client.work("And now?")
         await client.turn(text("And then?"))
         assert [each.status for each in stage.standin.messages if each.status != 200] == []
-        assert broken_rules(stage) == []
         observed, bypassed = await stage.modes()
         assert (observed.mode, bypassed.mode) == (Mode.MANAGE, Mode.BYPASS)
         assert NO_LONGER_FITS in bypassed.why
-        assert (await epochs_of(stage))[-1].reason == NO_LONGER_FITS
+        assert (await stage.of(EpochBegan))[-1].reason == NO_LONGER_FITS
         after = stage.upstream[before:]
         assert len(after) == 3
         assert all(body["tools"] == TOOLS for body in after)
         assert not any(name in json.dumps(each) for each in after for name in NAMES)
         assert_prefixes(after)
-        gone = next(each for each in await stage.events() if isinstance(each, ObjectDegraded))
+        gone = next(each for each in await stage.of(ObjectDegraded))
         assert f"#{gone.object} (14 KB) Read /src/part_0.py" in json.dumps(after[0]["messages"])
-        assert_nothing_of_ours(client)
-        await stage.rounds()
 
 
 async def off(stage: Stage) -> Client:
@@ -263,19 +247,17 @@ async def off(stage: Stage) -> Client:
 
 @pytest.mark.release
 async def test_client_that_goes_back_far_enough_is_sent_unchanged() -> None:
-    async with open_stage(window=SMALL) as stage:
+    async with open_stage(window=SMALL, breaks=["R10"]) as stage:
         client = await off(stage)
         del client.history[5:]
         await client.turn(text("No. Something else."))
         assert refused(stage) == []
-        assert broken_rules(stage) == []
         assert "[#" not in json.dumps(stage.upstream[-1]["messages"])
-        await stage.rounds()
 
 
 @pytest.mark.release
 async def test_client_can_compact_such_a_conversation() -> None:
-    async with open_stage(window=SMALL) as stage:
+    async with open_stage(window=SMALL, breaks=["R10"]) as stage:
         client = await off(stage)
         answer(stage, [text("<summary>Files were read.</summary>")])
         await client.turn(text("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools. Summarize."))
@@ -284,7 +266,6 @@ async def test_client_can_compact_such_a_conversation() -> None:
         answer(stage, [text("Yes.")])
         await client.send()
         assert refused(stage) == []
-        assert broken_rules(stage) == []
         assert stage.standin.messages[-1].body == client.bodies[-1]
 
 
@@ -293,7 +274,7 @@ async def test_refusal_loses_nothing_if_the_sent_history_cannot_be_rendered(monk
     async def failing(*_: object) -> None:
         """Nothing can be rendered."""
 
-    async with open_stage(window=SMALL) as stage:
+    async with open_stage(window=SMALL, breaks=["R10"]) as stage:
         client = await outgrown(stage)
         client.headers = {MODE: "off"}
         with monkeypatch.context() as broken:
@@ -301,7 +282,6 @@ async def test_refusal_loses_nothing_if_the_sent_history_cannot_be_rendered(monk
             message = await client.turn(text("And now?"))
             assert "prompt is too long" in message["error"]["message"]
         assert "error" not in await client.send()
-        assert broken_rules(stage) == []
 
 
 @pytest.mark.release
@@ -312,7 +292,5 @@ async def test_request_that_needs_its_session_to_fit_waits_for_it() -> None:
         answer(stage, [text("Yes.")])
         await client.turn(text("And now?"))
         assert refused(stage) == []
-        assert stage.standin.violations == []
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
         assert len(stage.upstream[-1]["tools"]) > len(TOOLS)
-        await stage.rounds()

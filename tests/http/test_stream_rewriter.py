@@ -87,12 +87,6 @@ def test_last_frame_is_separate_so_the_reply_can_be_recorded_before_it_is_sent()
     assert outputs[-1].raw == frame({"type": "message_stop"})
 
 
-def test_every_frame_is_output_with_the_chunk_that_completes_it() -> None:
-    rewriter = PassedStream(MESSAGES)
-    for event in message(TEXT)[:-1]:
-        assert rewriter.feed(frame(event)) == [ToClient(frame(event))]
-
-
 # With memory tools
 
 LOOK, FOUND = text("Let me look."), text("It is in login.py.")
@@ -244,12 +238,6 @@ def test_later_round_that_breaks_off_ends_with_an_error_and_no_partial_frame(kep
     assert rewriter.close() == []
     assert not rewriter.visible().complete
     assert json.loads(rewriter.visible().body)["content"][0] == LOOK
-
-
-def test_break_in_a_hidden_call_before_output_is_a_failure() -> None:
-    outputs = play(StreamRewriter(HIDDEN), [Round([RECALL]).stream()[:-200]]).outputs
-    assert [type(output) for output in outputs] == [FailedBeforeOutput]
-    assert b"memory" not in joined(outputs)
 
 
 def test_next_round_refused_over_http_is_an_error_event_or_a_plain_error() -> None:
@@ -404,12 +392,6 @@ def test_broken_stream_shows_the_visible_part_of_some_prefix(said: str, cuts: li
 def texts_in(raw: bytes) -> list[str]:
     events = events_of(raw) if raw else []
     return [event["delta"]["text"] for event in events if "text" in event.get("delta", {})]
-
-
-def test_break_in_a_block_fails_like_a_break_in_a_hidden_call() -> None:
-    wire = b"".join(map(frame, message(pieces(f"Well.\n{TAG}", [6, 30]))[:5]))
-    *_, last = events_of(joined(rewritten([wire], HIDDEN)[0]))
-    assert last["error"]["type"] == "api_error"
 
 
 def test_text_that_cannot_begin_a_block_passes_at_once_and_possible_beginnings_wait_briefly() -> None:

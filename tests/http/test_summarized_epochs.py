@@ -16,7 +16,7 @@ from mnemosyne.domain.helper.model import Completion, HelperPrompt, OneModel
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.window.ages import AGES
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY, long_text
@@ -25,7 +25,7 @@ from tests.actors.test_helper_calls import Model
 from tests.actors.test_helper_work import Cache, summary
 from tests.domain.helper.test_caption import WORDS, image
 from tests.http.managing import Client, Json, Stage, open_stage, text, think
-from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, epochs_of, reads, results_of
+from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, reads, results_of
 
 TALES = ["alpha", "beta"]
 
@@ -62,7 +62,7 @@ async def resume(stage: Stage, client: Client, message: Json, clock: Clock) -> s
     """The user returns after a day; return the older part of the provider's request."""
     clock.now += 24 * 60 * MINUTES
     await reads(client, stage, message, 2)
-    (began,) = await epochs_of(stage)
+    (began,) = await stage.of(EpochBegan)
     return json.dumps(stage.upstream[began.turn - 1]["messages"])
 
 
@@ -72,7 +72,7 @@ async def test_old_message_is_shown_at_l1_and_an_edit_with_its_new_text() -> Non
     async with open_stage(clock=clock) as stage:
         client, message = await played(stage)
         sent = await resume(stage, client, message, clock)
-        made = [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        made = await stage.of(ObjectSummarized)
         assert {each.fidelity for each in made} == {Fidelity.DETAILED}
         (stream,) = await stage.log.streams()
         texts = await stage.log.fetch(stream, [each.text for each in made])
@@ -87,7 +87,6 @@ async def test_old_message_is_shown_at_l1_and_an_edit_with_its_new_text() -> Non
             assert json.dumps(words)[1:-1] in sent
             assert sent.count(f"Tell me of {name}.") == 1
         assert sent.count("old words") < 10 < sent.count("new words")
-        await stage.check(client)
 
 
 async def test_every_recorded_form_is_shown_by_the_rewrite_that_recorded_it() -> None:
@@ -111,7 +110,7 @@ async def test_short_form_of_a_helper_is_shown_instead_of_an_extract() -> None:
         clock.now += 24 * 60 * MINUTES
         answer(stage, [text("Hello.")])
         await client.turn(text("Go on."))
-        extracts = [each.object for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        extracts = [each.object for each in await stage.of(ObjectSummarized)]
         shoot = {"type": "tool_use", "name": "Bash", "input": {"command": "shoot page"}}
         answer(stage, [shoot], [text("I see.")])
         (call,) = results_of(await client.turn(text("Look.")))
@@ -130,18 +129,17 @@ async def test_short_form_of_a_helper_is_shown_instead_of_an_extract() -> None:
                     assert await sessions.tell(request.identity, done)
                     missing -= 1
                     patience.deadline = trio.current_time() + (60 if missing else 0.5)  # for one too many
-        made = [each for each in await stage.events() if isinstance(each, ObjectSummarized)][len(extracts) :]
+        made = (await stage.of(ObjectSummarized))[len(extracts) :]
         ahead = [each.object for each in made if each.fidelity is Fidelity.DETAILED]
         assert (len(ahead), {each.helper for each in made}) == (len(later) + 1, {"scripted"})
         assert {each.object for each in made if each.fidelity is Fidelity.COMPACT} == {*extracts}
         clock.now += 24 * 60 * MINUTES
         await reads(client, stage, message, 2)
         sent = json.dumps(stage.upstream[-1]["messages"])
-        assert [each for each in await stage.events() if isinstance(each, ObjectSummarized)][len(extracts) :] == made
+        assert (await stage.of(ObjectSummarized))[len(extracts) :] == made
         assert all(f"#{each} in part" in sent for each in (*extracts, *ahead))
         assert f": {WORDS}]" in sent
         assert image()["source"]["data"] not in sent
-        await stage.check(client)
 
 
 async def test_observed_session_records_no_short_forms() -> None:
@@ -150,7 +148,7 @@ async def test_observed_session_records_no_short_forms() -> None:
         client, message = await played(stage)
         clock.now += 24 * 60 * MINUTES
         await client.turn(*(results_of(message) or [text("Go on.")]))
-        assert not [each for each in await stage.events() if isinstance(each, ObjectSummarized)]
+        assert not await stage.of(ObjectSummarized)
 
 
 @pytest.mark.release
@@ -163,4 +161,3 @@ async def test_late_summaries_are_shown_as_lines(caplog: pytest.LogCaptureFixtur
         sent = await resume(stage, client, message, clock)
         assert "in part: what you said" not in sent
         assert "short forms were late" in caplog.text
-        await stage.check()

@@ -24,8 +24,8 @@ from tests.http.managing import (
     Client,
     Json,
     Stage,
-    assert_nothing_of_ours,
     assert_prefixes,
+    bare_stage,
     look,
     model_says,
     open_stage,
@@ -55,26 +55,18 @@ async def exchanges(stage: Stage, client: Client, mode: str | None, count: int =
         assert message["content"][-1] == text("It is there.")
 
 
-def broken_rules(stage: Stage) -> list[str]:
-    """All violations except the tool changes, which a switch cannot avoid."""
-    return [each.violation.message for each in stage.standin.violations if each.violation.rule != "R10"]
-
-
 @pytest.mark.parametrize(("asked", "server"), [("off", Mode.MANAGE), *rarely([("observe", Mode.OBSERVE)])])
 async def test_client_that_stops_and_restarts_managing_is_observed_and_served(asked: str, server: Mode) -> None:
-    async with open_talk(mode=server) as (stage, client):
+    async with open_talk(mode=server, breaks=["R10"]) as (stage, client):
         for mode in ("manage", asked, "manage", asked, "manage"):
             await exchanges(stage, client, mode)
-        assert broken_rules(stage) == []
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
-        assert_nothing_of_ours(client)
         managed = [body for body in stage.upstream if len(body["tools"]) > 1]
         assert_prefixes(managed)
         bypassed = stage.upstream[len(managed) :]
         assert all(body["tools"] == [LOOK] for body in bypassed)
         assert_prefixes(bypassed)
         assert json.dumps(bypassed[-1]["messages"]).count('"thinking"') > 10  # the part after the switch stays
-        await stage.rounds()
 
 
 async def no_answer(turn: Turn) -> None:
@@ -84,22 +76,19 @@ async def no_answer(turn: Turn) -> None:
 async def test_managed_conversation_stays_managed_through_servers_that_only_observe() -> None:
     async with open_standin() as standin:
         log = StoppableLog()
-        client = Client("")
+        client = Client()
         standin.script = script(LOOP)
         for mode in (Mode.MANAGE, Mode.OBSERVE, Mode.OBSERVE, Mode.MANAGE):
             async with open_stage(standin=standin, log=log, mode=mode) as stage:
-                client.url = stage.url
+                stage.join(client)
                 assert (await client.work(f"{mode}?"))["content"][-1] == text("It is there.")
         assert [each.status for each in standin.messages if each.status != 200] == []
-        assert standin.violations == []
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
         assert_prefixes(stage.upstream)
-        assert_nothing_of_ours(client)
-        await stage.rounds()
 
 
 async def test_late_switch_off_takes_effect_with_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_talk() as (stage, client):
+    async with open_talk(breaks=["R10"]) as (stage, client):
         await exchanges(stage, client, "manage", 1)
         client.headers = {MODE: "off"}
         stage.standin.script = script(OWN_LOOP)
@@ -110,8 +99,6 @@ async def test_late_switch_off_takes_effect_with_the_next_request(monkeypatch: p
         for _ in range(2):
             assert "error" not in await client.turn(*(results(client.history[-1]) or [text("And then?")]))
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
-        assert broken_rules(stage) == []
-        assert_nothing_of_ours(client)
 
 
 @pytest.mark.parametrize("then", [None, UpstreamPlan()], ids=["no answer", "as it came"])
@@ -125,7 +112,8 @@ async def test_turn_sent_by_fallback_after_an_outdated_proposal_is_recorded(
         answers.append(then if answers else await asked(turn))
         return answers[-1]
 
-    async with open_talk({"reply": {"content": [text("Yes.")]}}) as (stage, client):
+    async with bare_stage({"reply": {"content": [text("Yes.")]}}) as stage:
+        client = stage.client()
         await client.turn(text("One."))
         await stage.events_until(TurnAccounted)
         with monkeypatch.context() as patched:
@@ -136,7 +124,7 @@ async def test_turn_sent_by_fallback_after_an_outdated_proposal_is_recorded(
         await client.turn(text("Three."))
         events = await stage.events_until(TurnFinished, 3)
         assert [event.turn for event in events] == [1, 2, 3]
-        began = [event for event in await stage.events() if isinstance(event, TurnBegan)]
+        began = await stage.of(TurnBegan)
         assert [event.turn for event in began] == [1, 2, 3]
 
 
@@ -149,8 +137,8 @@ REFUSALS = {
 @pytest.mark.parametrize(("message", "stream"), [*zip(REFUSALS.values(), (True, False), strict=True)], ids=REFUSALS)
 async def test_branch_continues_without_memory_tools_if_the_provider_refuses_them(message: str, stream: bool) -> None:
     refusal = {"when": {"tool": "memory_query"}, "reply": {"failure": {"status": 400, "message": message}}}
-    async with open_stage(refusal, OWN_LOOP) as stage:
-        client = Client(stage.url, stream=stream)
+    async with open_stage(refusal, OWN_LOOP, breaks=["R10"]) as stage:
+        client = stage.client(stream=stream)
         for prompt in ("Where is it?", "And the other?"):
             assert (await client.work(prompt))["content"][-1] == text("It is there.")
         assert [each.status for each in stage.standin.messages] == [400, *[200] * 4]
@@ -160,13 +148,12 @@ async def test_branch_continues_without_memory_tools_if_the_provider_refuses_the
             (Mode.MANAGE, "it was asked for"),
             (Mode.BYPASS, "the provider refuses the memory tools"),
         ]
-        assert broken_rules(stage) == []
         assert [(each.turn, each.round) for each in await stage.rounds()] == [(1, 1), (1, 2), (2, 1), (3, 1), (4, 1)]
 
 
 @pytest.mark.parametrize("session", [True, False], ids=["this session", "all"])
 async def test_switch_off_during_a_hidden_round_takes_effect_with_the_next_request(session: bool) -> None:
-    async with open_talk(LOOP) as (stage, client):
+    async with open_talk(LOOP, breaks=["R10"]) as (stage, client):
         await client.turn(text("Where is it?"))
         managed = len(stage.upstream)
         slow = model_says(look(at="that"), pace={"first": 0.5})
@@ -187,9 +174,6 @@ async def test_switch_off_during_a_hidden_round_takes_effect_with_the_next_reque
         await client.turn(*results(message))
         await client.work("And now?")
         assert all(body["tools"] == [LOOK] for body in stage.upstream[managed:])
-        assert broken_rules(stage) == []
-        assert_nothing_of_ours(client)
-        await stage.rounds()
 
 
 class SlowToRead(StoppableLog):
@@ -208,7 +192,7 @@ class SlowToRead(StoppableLog):
 
 async def disconnect_before_dispatch(stage: Stage, log: SlowToRead) -> Client:
     """A client that disconnected while its first request waited for a slow log; the record says so."""
-    client = Client(stage.url, history=[{"role": "user", "content": [text("Start.")]}])
+    client = stage.client(history=[{"role": "user", "content": [text("Start.")]}])
     async with trio.open_nursery() as user:
         user.start_soon(client.send)
         await log.asked.wait()
@@ -232,4 +216,3 @@ async def test_request_that_was_never_sent_decides_nothing_about_its_conversatio
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
         assert len(stage.upstream) == 2
         assert_prefixes(stage.upstream)
-        await stage.rounds()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.objects.events import ObjectFaulted
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.tools.memory_tools import TOOL
 from mnemosyne.domain.tools.tool_paging import tools_of
 from mnemosyne.domain.wire import transcript
@@ -16,7 +17,6 @@ from tests.http.managing import (
     Client,
     Json,
     Stage,
-    assert_nothing_of_ours,
     assert_prefixes,
     look,
     model_says,
@@ -26,7 +26,7 @@ from tests.http.managing import (
     text,
     think,
 )
-from tests.http.test_epochs import SMALL, client_of, epochs_of, reads
+from tests.http.test_epochs import SMALL, client_of, reads
 
 ABOUT = "Looks at a place. " + "It never looks twice. " * 40
 PLACES = {"at": {"type": "string", "description": "Where, as a place of the atlas. " * 60}}
@@ -56,7 +56,7 @@ YES = {"reply": model_says(think("Hm."), text("Yes."))}
 
 
 def client_on(stage: Stage, **options: Any) -> Client:
-    return Client(stage.url, tools=TOOLS, **options)
+    return stage.client(tools=TOOLS, **options)
 
 
 def sent_tools(stage: Stage) -> list[bytes]:
@@ -87,9 +87,7 @@ async def test_model_gets_the_definition_and_calls_the_tool_and_the_client_sees_
         client = client_on(stage, stream=stream)
         for prompt in ("Where is it?", "And the other?"):
             assert (await client.work(prompt))["content"][-1] == text("It is there.")
-        assert stage.standin.violations == []
         assert_prefixes(stage.upstream)
-        assert_nothing_of_ours(client)
         assert set(sent_tools(stage)) == {sent_tools(stage)[0]}
         assert names(sent_tools(stage)[0])[:3] == [tool["name"] for tool in TOOLS]
         assert names(sent_tools(stage)[0])[-1] == TOOL
@@ -100,8 +98,7 @@ async def test_model_gets_the_definition_and_calls_the_tool_and_the_client_sees_
         assert "is_error" not in definition
         calls = [block for message in client.history for block in message["content"] if block["type"] == "tool_use"]
         assert [(call["name"], call["input"]) for call in calls] == [("Look", {"at": "it"})] * 2
-        assert not [event for event in await stage.events() if isinstance(event, ObjectFaulted)]
-        await stage.rounds()
+        assert not await stage.of(ObjectFaulted)
 
 
 @pytest.mark.parametrize(("before", "after"), [(NONE, None), (ALL, NONE)])
@@ -112,7 +109,7 @@ async def test_server_with_another_setting_sends_the_same_tools(before: int | No
             client = client_on(stage)
             await client.turn(text("one"))
         async with open_stage(standin=standin, log=log, tool_budget=after) as stage:
-            client.url = stage.url
+            stage.join(client)
             await client.turn(text("two"))
             client.history = client.history[:1]  # and so does a fork
             await client.turn(text("or three?"))
@@ -120,10 +117,8 @@ async def test_server_with_another_setting_sends_the_same_tools(before: int | No
         assert rest == [first, first]
         assert is_paged(first) is (before == NONE)
         assert (TOOL in names(first)) is (before == NONE)
-        assert standin.violations == []
         (mode,) = await stage.modes()
         assert mode.tool_budget == before
-        await stage.rounds()
 
 
 async def test_definition_requested_before_a_restart_is_delivered_after_it() -> None:
@@ -134,10 +129,10 @@ async def test_definition_requested_before_a_restart_is_delivered_after_it() -> 
             client = client_on(stage)
             message = await client.turn(text("Where is it?"))
         async with open_stage(standin=standin, log=log) as stage:
-            client.url = stage.url
+            stage.join(client)
             await client.turn(*results(message))
         assert "definition of Look" in results_sent(stage)[0]["content"]
-        await stage.check(client, grows=True)
+        await stage.check(grows=True)
 
 
 async def test_epoch_keeps_the_tools_and_their_definitions_can_be_requested_again() -> None:
@@ -147,8 +142,7 @@ async def test_epoch_keeps_the_tools_and_their_definitions_can_be_requested_agai
         stage.standin.script = script({"replies": [model_says(ask()), model_says(text("So."))]})
         await client.turn(text("How does one look?"))
         await reads(client, stage, {"content": []}, 6)
-        assert await epochs_of(stage)
+        assert await stage.of(EpochBegan)
         assert "definition of Look" not in json.dumps(stage.upstream[-1]["messages"])
         assert set(sent_tools(stage)) == {sent_tools(stage)[0]}
         assert is_paged(sent_tools(stage)[0])
-        await stage.check(client)

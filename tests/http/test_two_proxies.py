@@ -16,7 +16,6 @@ from tests.http.managing import (
     Client,
     Json,
     Stage,
-    assert_nothing_of_ours,
     assert_prefixes,
     look,
     model_says,
@@ -42,7 +41,7 @@ async def two_stages(*rules: Json) -> AsyncIterator[tuple[Stage, Stage]]:
 
 async def test_conversation_that_alternates_between_proxies_is_one_history() -> None:
     async with two_stages(LOOP) as (one, two):
-        client = Client(one.url)
+        client = one.client()
         number = 0
         for prompt in ("Where is it?", "And the other?"):
             message = await client.turn(text(prompt))
@@ -52,15 +51,14 @@ async def test_conversation_that_alternates_between_proxies_is_one_history() -> 
                 message = await client.turn(*results(message))
             assert message["content"][-1] == text("It is there.")
         assert_prefixes(one.upstream)
-        assert_nothing_of_ours(client)
         await nothing_lost([one, two], turns=6)
 
 
 async def test_agent_managed_by_one_proxy_continues_at_another_that_did_not_know_it() -> None:
     thinks = {"replies": [model_says(think("Well."), look()), model_says(text("It is there."))]}
     async with two_stages(thinks) as (one, two):
-        await Client(one.url, headers={"x-claude-code-agent-id": "a"}).work("Look it up.")
-        client = Client(two.url)
+        await one.client(headers={"x-claude-code-agent-id": "a"}).work("Look it up.")
+        client = two.client()
         message = await client.turn(text("Where is it?"))
         client.url = one.url
         message = await client.turn(*results(message))
@@ -84,7 +82,7 @@ async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
     monkeypatch.setattr(ManagedRounds, "plan", slowly)
     async with two_stages(LOOP) as (one, two):
         agents = [
-            Client(stage.url, headers={"x-claude-code-agent-id": name})
+            stage.client(headers={"x-claude-code-agent-id": name})
             for name, stage in (("", one), ("a", two), ("b", one), ("c", two))
         ]
         async with trio.open_nursery() as nursery:
@@ -92,7 +90,6 @@ async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
                 nursery.start_soon(each.work, "Where is it?")
         for each in agents:
             assert each.history[-1]["content"][-1] == text("It is there.")
-            assert_nothing_of_ours(each)
         await nothing_lost([one, two], turns=4 * 3)
         for each in agents:  # and once more through the other one
             each.url = (one if each.url == two.url else two).url
@@ -103,7 +100,7 @@ async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
 @pytest.mark.release
 async def test_request_sent_through_both_at_once_is_two_attempts_at_one_turn() -> None:
     async with two_stages(LOOP) as (one, two):
-        clients = [Client(stage.url) for stage in (one, two)]
+        clients = [stage.client() for stage in (one, two)]
         for prompt in ("Where is it?", "And the other?"):
             for each in clients:
                 each.history.append({"role": "user", "content": [text(prompt)]})
@@ -127,8 +124,7 @@ async def sent_by(client: Client, got: list[Json]) -> None:
 
 
 async def nothing_lost(stages: list[Stage], turns: int) -> None:
-    """The provider found no violation; each turn is recorded with its end, and each body can be rebuilt."""
-    assert stages[0].standin.violations == []
+    """Each turn is recorded with its end, and each body can be rebuilt."""
     events = await stages[0].events()
     assert not any(isinstance(each, GapRecorded) for each in events)
     assert all(stage.process.registry.take_gap(STREAM) is None for stage in stages)

@@ -19,7 +19,7 @@ FAILING = script({"reply": {"failure": {"status": 400}}})
 
 
 def unnamed(stage: Stage, key: str = "k", *, history: list[Json] | None = None) -> Client:
-    return Client(stage.url, tools=TOOLS, session="", headers={"x-api-key": key}, history=history or [])
+    return stage.client(tools=TOOLS, session="", headers={"x-api-key": key}, history=history or [])
 
 
 async def send_text(stage: Stage, client: Client, words: str, reply: str) -> Json:
@@ -104,6 +104,6 @@ async def test_restarted_server_finds_the_session_whose_history_continues() -> N
                 await send_text(stage, client, HELLO, f"Hello, {number}.")
         async with open_stage(log=log, standin=standin) as stage:
             for number, client in enumerate(clients):
-                client.url = stage.url
+                stage.join(client)
                 await send_text(stage, client, f"more {number}", "Yes.")
             assert await list_begun(stage) == [["main 1.1", "main 2.1"]] * 3

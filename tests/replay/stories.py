@@ -120,6 +120,7 @@ async def play(seed: int, turns: int = 40, window: int = SMALL) -> StoppableLog:
             patience=patience,
             strict=seed % 5 == 0,
             tool_budget=400 if seed % 7 == 0 else None,
+            breaks=["R10"],
         ) as stage,
     ):
         client = Client(stage.url, tools=TOOLS)

@@ -238,7 +238,7 @@ async def test_a_request_without_a_plan_is_replayed_as_it_was_sent(
     continued: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last request plus the new messages, or else the client's own."""
-    async with open_stage(window=SMALL) as stage:
+    async with open_stage(window=SMALL, breaks=["R10"]) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 3)
         with monkeypatch.context() as patch:
@@ -246,7 +246,7 @@ async def test_a_request_without_a_plan_is_replayed_as_it_was_sent(
                 patch.setattr(Turn, name, _no_answer)
             message = await reads(client, stage, message, 4 if continued else 1, first=3)
         await reads(client, stage, message, 2, first=7)
-    assert bool([event for event in await stage.events() if isinstance(event, FallbackSent)]) is not continued
+    assert bool(await stage.of(FallbackSent)) is not continued
     replayed = await reviewed(stage.log)
     assert (replayed.differences, replayed.skipped) == ([], [])
     if continued:
@@ -296,7 +296,7 @@ async def test_late_answers_are_replaced_in_the_replay_too(monkeypatch: pytest.M
 
 
 async def test_a_requested_mode_is_a_decision_input() -> None:
-    async with open_stage(window=SMALL) as stage:
+    async with open_stage(window=SMALL, breaks=["R10"]) as stage:
         client = client_of(stage)
         message = await reads(client, stage, {"content": []}, 3)
         client.headers = {MODE: "off"}
@@ -371,7 +371,7 @@ async def test_settings_are_recorded_once_for_each_server_and_never_for_observed
         async with open_stage(window=2 * SMALL, strict=True, log=stage.log, standin=stage.standin) as again:
             client.url = again.url
             await reads(client, again, message, 2, first=2)
-    taken = [event for event in await stage.events() if isinstance(event, SettingsTaken)]
+    taken = await stage.of(SettingsTaken)
     assert [(each.window, each.strict) for each in taken] == [(SMALL, False), (2 * SMALL, True)]
     assert (await reviewed(stage.log)).differences == []
     log = StoppableLog()

@@ -15,9 +15,10 @@ from mnemosyne.domain.history.time_travel import history_of, place_of
 from mnemosyne.domain.objects.ids import NOTE
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.services import contexts
 from tests.http.managing import open_stage, text, think
-from tests.http.test_epochs import SMALL, answer, client_of, epochs_of, read, reads
+from tests.http.test_epochs import SMALL, answer, client_of, read, reads
 from tests.services.talking import Plain
 
 TURNS = 12
@@ -48,14 +49,14 @@ async def _play() -> Rewritten:
     async with open_stage(window=SMALL) as stage:
         client = client_of(stage)
         await reads(client, stage, {"content": []}, TURNS)
-        turns = [each.turn for each in await epochs_of(stage) if each.branch == "main"]
+        turns = [each.turn for each in await stage.of(EpochBegan) if each.branch == "main"]
         del client.history[2 * turns[-1] - 3 :]
         answer(stage, [think(), read("/another.py")])
         message = await client.turn(text("No. Something else."))
         await reads(client, stage, message, 3, first=20)
         (stream,) = await stage.log.streams()
         recorded = await stage.log.read(stream)
-        return Rewritten(Plain(stage.log), stream, recorded, turns, (await epochs_of(stage))[-1].branch)
+        return Rewritten(Plain(stage.log), stream, recorded, turns, (await stage.of(EpochBegan))[-1].branch)
 
 
 @pytest.mark.release

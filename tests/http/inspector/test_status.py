@@ -6,21 +6,13 @@ import pytest
 
 from mnemosyne.http.unfinished import Unfinished
 from tests.http.proxying import TOKEN, Proxy, open_proxy
-from tests.http.raw_client import RawReply, connect, exchange
+from tests.http.raw_client import RawReply, exchange
 
 BEARER = (b"Authorization", b"Bearer " + TOKEN.encode())
 
 
 async def get(proxy: Proxy, path: str, *headers: tuple[bytes, bytes]) -> RawReply:
-    async with connect(proxy.url) as connection:
-        lines = [b"GET %s HTTP/1.1" % path.encode(), b"Host: " + proxy.url.removeprefix("http://").encode()]
-        lines += [b"%s: %s" % pair for pair in headers]
-        await connection.stream.send_all(b"\r\n".join([*lines, b"Connection: close"]) + b"\r\n\r\n")
-        received = bytearray()
-        async for data in connection.stream:
-            received += data
-        head, _, body = bytes(received).partition(b"\r\n\r\n")
-        return RawReply(status=int(head.split()[1]), body=body)
+    return await exchange(proxy.url, path, method="GET", headers=headers)
 
 
 async def test_the_pages_on_health_and_readiness_need_no_token() -> None:

@@ -1,7 +1,8 @@
-"""Turns of a managed branch in the dialects of OpenAI, through the complete proxy to a strict provider."""
+"""Turns of a managed branch in each dialect, through the complete proxy to a strict provider."""
 
 import itertools
 import json
+from collections.abc import Sequence
 from typing import ClassVar
 
 import attrs
@@ -19,7 +20,8 @@ from mnemosyne.replay.deciding import review
 from mnemosyne.services.cache_misses import read_misses
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import Json, Stage, model_says, open_stage, recall, script, text, think
+from tests.http.managing import Json, bare, bare_stage, message_of, model_says, open_stage, recall, script, text, think
+from tests.http.managing import results as results_of
 from tests.http.raw_client import RawReply, exchange
 from tests.http.responses import read_stream
 from tests.plain.archive import MemoryArchive
@@ -54,6 +56,8 @@ class Talk:
     array: ClassVar[str]
     body: ClassVar[Json]
     identity: ClassVar[dict[str, str]]
+    ends: ClassVar[set[str]]
+    """How the provider calls the ends of a reply with calls, and of any other."""
 
     url: str = ""
     stream: bool = True
@@ -99,6 +103,38 @@ class Talk:
         return [tool.get("function", tool)["name"] for tool in body["tools"]]
 
 
+class MessagesTalk(Talk):
+    """A conversation in Messages, as of an agent that marks nothing for caching."""
+
+    path = "/v1/messages"
+    array = "messages"
+    body: ClassVar[Json] = {
+        "model": "claude-opus-5-5",
+        "thinking": {"type": "adaptive"},
+        "max_tokens": 4000,
+        "system": PROMPT,
+        "tools": [{"name": "look", "input_schema": {"type": "object"}}],
+    }
+    identity: ClassVar[dict[str, str]] = {
+        "user-agent": "claude-cli/2.1.329",
+        "x-claude-code-session-id": "s",
+        "anthropic-version": "2023-06-01",
+    }
+    ends: ClassVar[set[str]] = {"tool_use", "end_turn"}
+
+    def read(self, raw: bytes) -> Json:
+        return message_of(RawReply(200, [(b"content-type", b"text/event-stream")], raw))
+
+    def keep(self, reply: Json) -> bool:
+        results = [{**each, "content": each["content"] * self.size} for each in results_of(reply)]
+        self.history.append({"role": "assistant", "content": reply["content"]})
+        self.history += [{"role": "user", "content": results}] if results else []
+        return bool(results)
+
+    def words(self, reply: Json) -> str:
+        return str(reply["content"][-1]["text"])
+
+
 class ChatTalk(Talk):
     """A conversation in Chat Completions."""
 
@@ -109,6 +145,7 @@ class ChatTalk(Talk):
         "tools": [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}],
     }
     identity: ClassVar[dict[str, str]] = {"user-agent": "OpenAI/Python 3.52.0"}
+    ends: ClassVar[set[str]] = {"tool_calls", "stop"}
 
     def __attrs_post_init__(self) -> None:
         self.history.append({"role": "system", "content": PROMPT})
@@ -145,6 +182,7 @@ class ResponsesTalk(Talk):
         "include": ["reasoning.encrypted_content"],
     }
     identity: ClassVar[dict[str, str]] = {"user-agent": "codex_exec/0.169.0", "session-id": "s"}
+    ends: ClassVar[set[str]] = {"tool_calls", "completed"}
 
     def read(self, raw: bytes) -> Json:
         return read_stream(raw)
@@ -161,23 +199,17 @@ class ResponsesTalk(Talk):
         return str(reply["output"][-1]["content"][0]["text"])
 
 
-KINDS: dict[str, type[Talk]] = {"chat": ChatTalk, "responses": ResponsesTalk}
+KINDS: dict[str, type[Talk]] = {"messages": MessagesTalk, "chat": ChatTalk, "responses": ResponsesTalk}
 TALKS = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 RESPONSES = pytest.mark.parametrize("make", [ResponsesTalk, *rarely([ChatTalk])])
-"""The decisions are the same in both dialects; ``STREAMED`` and ``TALKS`` cover each of them."""
+"""The decisions are the same in every dialect; ``STREAMED`` and ``TALKS`` cover each of them."""
 STREAMED = pytest.mark.parametrize(("make", "stream"), cover(KINDS, {"streamed": True, "whole": False}))
 
 
-def breaks(stage: Stage, talk: Talk) -> int:
-    """How often the provider's request did not begin with the previous one."""
-    sent = [body[talk.array] for body in stage.upstream]
+def breaks(talk: Talk, bodies: Sequence[Json]) -> int:
+    """How often a request does not begin with the previous one."""
+    sent = [bare(body[talk.array]) for body in bodies]
     return sum(after[: len(before)] != before for before, after in itertools.pairwise(sent))
-
-
-def assert_nothing_of_ours(talk: Talk) -> None:
-    for name in NAMES:
-        assert name not in json.dumps(talk.history)
-        assert all(name.encode() not in reply.body for reply in talk.replies)
 
 
 @STREAMED
@@ -189,54 +221,51 @@ async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_
     async with open_standin({"rules": [LOOP]}) as standin:
         for prompt in ("Where is it?", "And where is the other?"):
             async with open_stage(log=log, standin=standin) as stage:
-                talk.url = stage.url
+                stage.join(talk)
                 assert (await talk.work(prompt)).endswith("It is there.")
                 places = [(each.turn, each.round) for each in await stage.rounds()]
-    assert standin.violations == []
     assert [each.status for each in standin.messages] == [200] * 10
-    assert breaks(stage, talk) == 0
-    assert_nothing_of_ours(talk)
+    assert breaks(talk, stage.upstream) == 0
     offered = ["look", "memory_query", "memory_restore", "memory_release", "memory_search"]
     assert talk.tool_names(stage.upstream[0]) == offered
     assert places[:5] == [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]
-    reasons = {each.stop_reason for each in await stage.events() if isinstance(each, TurnFinished)}
-    assert reasons == {"tool_calls", "stop" if make is ChatTalk else "completed"}
+    reasons = {each.stop_reason for each in await stage.of(TurnFinished)}
+    assert reasons == talk.ends
 
 
 def is_end_of_a_message(history: list[Json]) -> bool:
     """Whether a client may go back to here: every call has its result, and no reasoning is last."""
-    asked = {call["id"] for each in history for call in each.get("tool_calls") or ()}
-    asked |= {item["call_id"] for item in history if item.get("type") == "function_call"}
-    answered = {each.get("tool_call_id") for each in history}
-    answered |= {item["call_id"] for item in history if item.get("type") == "function_call_output"}
+    parts = [*history, *(part for each in history if isinstance(each.get("content"), list) for part in each["content"])]
+    asked = {call["id"] for part in parts for call in part.get("tool_calls") or ()}
+    asked |= {part["id"] for part in parts if part.get("type") == "tool_use"}
+    asked |= {part["call_id"] for part in parts if part.get("type") == "function_call"}
+    answered = {part[name] for part in parts for name in ("tool_call_id", "tool_use_id") if name in part}
+    answered |= {part["call_id"] for part in parts if part.get("type") == "function_call_output"}
     return asked <= answered and history[-1].get("type") != "reasoning"
 
 
 @TALKS
 async def test_client_that_goes_back_gets_the_same_history_upstream_up_to_there(make: type[Talk]) -> None:
     async with open_stage(LOOP) as stage:
-        talk = make(stage.url)
+        talk = stage.join(make())
         await talk.work("Where is it?")
         whole = list(talk.history)
         for kept in (2, 5, len(whole) - 1, len(whole)):
             if is_end_of_a_message(whole[:kept]):
                 talk.history = whole[:kept]
                 await talk.work("Where else?")
-        assert stage.standin.violations == []
-        assert_nothing_of_ours(talk)
 
 
 @TALKS
 async def test_switched_off_conversation_continues_with_the_clients_own_history(make: type[Talk]) -> None:
     """Earlier reasoning is dropped: it may have led to a memory call, which the client never saw."""
-    async with open_stage(LOOP) as stage:
-        talk = make(stage.url)
+    async with open_stage(LOOP, breaks=["R10"]) as stage:  # the tools change, as expected
+        talk = stage.join(make())
         await talk.work("Where is it?")
         talk.headers = {MODE: "off"}
         stage.standin.script = script(OWN_LOOP)
         for number in range(2):
             assert (await talk.work(f"Where is the other, {number}?")).endswith("It is there.")
-        assert {each.violation.rule for each in stage.standin.violations} <= {"R10"}  # the tools changed, as expected
         assert {each.status for each in stage.standin.messages} == {200}
         assert talk.tool_names(stage.upstream[-1]) == ["look"]
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE, Mode.BYPASS]
@@ -245,26 +274,23 @@ async def test_switched_off_conversation_continues_with_the_clients_own_history(
 @RESPONSES
 async def test_full_window_is_rewritten_and_the_work_continues(make: type[Talk]) -> None:
     async with open_stage(LOOP, window=8_000) as stage:
-        talk = make(stage.url, size=200)
+        talk = stage.join(make(size=200))
         for number in range(4):
             assert (await talk.work(f"Where is it, {number}?")).endswith("It is there.")
-        assert stage.standin.violations == []
-        epochs = [each for each in await stage.events() if isinstance(each, EpochBegan)]
+        epochs = await stage.of(EpochBegan)
         assert len(epochs) >= 2
-        assert breaks(stage, talk) == len(epochs)
-        assert_nothing_of_ours(talk)
-        await stage.rounds()
+        assert breaks(talk, stage.upstream) == len(epochs)
 
 
 @pytest.mark.parametrize(("make", "model"), [(ChatTalk, "gpt-5.5"), *rarely([(ResponsesTalk, "gpt-5.6-terra")])])
 async def test_expected_reads_of_a_rewritten_prompt_are_those_of_the_provider(make: type[Talk], model: str) -> None:
     """gpt-5.5 reads up to the first change, gpt-5.6 up to the end of an earlier prompt or of its head."""
     async with open_stage(LOOP, window=8_000) as stage:
-        talk = make(stage.url, size=200, members={"model": model, "stream_options": {"include_usage": True}})
+        talk = stage.join(make(size=200, members={"model": model, "stream_options": {"include_usage": True}}))
         for number in range(4):
             await talk.work(f"Where is it, {number}? " + "Look at all of it. " * (10 if number else 200))
         accounts = await stage.events_until(TurnAccounted, 12)
-        rewritten = {each.turn for each in await stage.events() if isinstance(each, EpochBegan)}
+        rewritten = {each.turn for each in await stage.of(EpochBegan)}
         assert len(rewritten) >= 2
         for each in (each for each in accounts if each.turn in rewritten):
             assert abs(each.expected.read - each.actual.read) <= 0.06 * each.actual.prompt, each
@@ -279,81 +305,76 @@ async def test_expected_reads_of_a_rewritten_prompt_are_those_of_the_provider(ma
 
 
 @pytest.mark.parametrize(
-    ("make", "members", "why"),
+    ("make", "members", "why", "later"),
     [
-        (ChatTalk, {"n": 2}, "several replies"),
-        (ChatTalk, {"functions": [{"name": "look"}]}, "out of date"),
-        (ChatTalk, {"tools": []}, "no tools"),
-        (ResponsesTalk, {"store": True}, "keep its replies"),
-        (ResponsesTalk, {"previous_response_id": "resp_1"}, "it is not a conversation"),
-        (ResponsesTalk, {"background": True}, "fetches the replies later"),
+        (ChatTalk, {"n": 2}, "several replies", False),
+        (ChatTalk, {"n": 2}, "several replies", True),
+        (ChatTalk, {"functions": [{"name": "look"}]}, "out of date", False),
+        (ChatTalk, {"tools": []}, "no tools", False),
+        (ResponsesTalk, {"store": True}, "keep its replies", False),
+        (ResponsesTalk, {"store": True}, "keep its replies", True),
+        (ResponsesTalk, {"previous_response_id": "resp_1"}, "it is not a conversation", False),
+        (ResponsesTalk, {"background": True}, "fetches the replies later", False),
+        (ResponsesTalk, {"background": True}, "fetches the replies later", True),
     ],
 )
-async def test_unmanageable_conversation_is_only_recorded_with_the_reason(
-    make: type[Talk], members: Json, why: str
+async def test_conversation_whose_replies_cannot_be_rewritten_is_only_recorded_with_the_reason(
+    make: type[Talk], members: Json, why: str, later: bool
 ) -> None:
-    async with open_stage({"reply": {"text": "Hello."}}) as stage:
-        talk = make(stage.url, members=members)
+    """From its start, or from the ``later`` request that is the first of that kind."""
+    async with open_stage(LOOP, breaks=["R10", "O0", "O4"]) as stage:  # the tools change, and the provider refuses
+        talk = stage.join(make())
+        if later:
+            await talk.work("Where is it?")
+        before = len(stage.upstream)
+        talk.members = members
+        stage.standin.script = script({"reply": {"text": "Hello."}})
         talk.history.append({"role": "user", "content": "Hello?"})
         await talk.send()
-        (decided,) = await stage.modes()
-        assert decided.mode is Mode.OBSERVE
-        assert why in decided.why
-
-
-@pytest.mark.parametrize(
-    ("make", "members", "why"),
-    [
-        (ChatTalk, {"n": 2}, "several replies"),
-        (ResponsesTalk, {"store": True}, "keep its replies"),
-        (ResponsesTalk, {"background": True}, "fetches the replies later"),
-    ],
-)
-async def test_memory_tools_are_not_offered_where_the_client_would_see_their_calls(
-    make: type[Talk], members: Json, why: str
-) -> None:
-    """The proxy does not rewrite a second choice, a stored reply or a reply that is fetched later."""
-    async with open_stage(LOOP) as stage:
-        talk = make(stage.url)
-        await talk.work("Where is it?")
-        talk.members = members
-        stage.standin.script = script(OWN_LOOP)
-        for number in range(2):
-            assert (await talk.work(f"Where is the other, {number}?")).endswith("It is there.")
-            assert talk.tool_names(stage.upstream[-1]) == ["look"]
-        assert {each.status for each in stage.standin.messages} == {200}
+        assert not {*NAMES}.intersection(talk.tool_names(stage.upstream[before]))
         *_, decided = await stage.modes()
-        assert decided.mode is Mode.BYPASS
+        assert decided.mode is (Mode.BYPASS if later else Mode.OBSERVE)
         assert why in decided.why
 
 
 async def test_hidden_calls_that_share_an_id_each_get_their_own_result() -> None:
     calls = [{**recall(question), "id": "call_0"} for question in ("what was it?", "where was it?")]
     async with open_stage({"replies": [model_says(*calls), model_says(text("It is there."))]}) as stage:
-        talk = ChatTalk(stage.url)
+        talk = stage.join(ChatTalk())
         for prompt in ("Where is it?", "And where is the other?"):
             assert await talk.work(prompt) == "It is there."
-        assert stage.standin.violations == []
         results = [each["tool_call_id"] for each in stage.upstream[-1]["messages"] if each["role"] == "tool"]
         assert [len(set(results[:2])), len(set(results[2:]))] == [2, 2]
-        await stage.rounds()
 
 
-REFUSED = "Item 'rs_1' of type 'reasoning' was provided without its required following item."
-FOREIGN = {"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": "of another issuer"}
+REFUSALS = {
+    MessagesTalk: "x: The block is bound to a different conversation: its system differs",
+    ResponsesTalk: "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+}
+REASONING = ("thinking", "reasoning")
 
 
-async def test_refused_reasoning_is_removed_once() -> None:
-    refused = {"when": {"prompt": "other"}, "times": 1, "reply": {"failure": {"status": 400, "message": REFUSED}}}
+def kinds_of(talk: Talk, body: Json) -> list[str]:
+    """The types of the blocks or items of a request."""
+    parts = [part for each in body[talk.array] for part in each.get("content", [each])]
+    return [part["type"] for part in parts if isinstance(part, dict)]
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSALS.items(), ids=["messages", "responses"])
+async def test_refused_reasoning_is_removed_once_and_permanently(make: type[Talk], message: str) -> None:
+    refused = {"when": {"prompt": "other"}, "times": 1, "reply": {"failure": {"status": 400, "message": message}}}
     async with open_stage(refused, LOOP) as stage:
-        talk = ResponsesTalk(stage.url)
+        talk = stage.join(make())
         await talk.work("Where is it?")
-        assert await talk.work("And where is the other?") == "It is there."
-        assert [each.status for each in stage.standin.messages] == [*[200] * 5, 400, *[200] * 5]
-        kinds = [[item["type"] for item in each["input"] if "type" in item] for each in stage.upstream]
-        assert "reasoning" in kinds[5]
-        assert kinds[6] == [kind for kind in kinds[5] if kind != "reasoning"]
-        await stage.check()
+        for prompt in ("And where is the other?", "And the last?"):
+            assert await talk.work(prompt) == "It is there."
+        assert [each.status for each in stage.standin.messages] == [*[200] * 5, 400, *[200] * 10]
+        kinds = [kinds_of(talk, each) for each in stage.upstream]
+        assert not {*REASONING}.isdisjoint(kinds[5])
+        assert kinds[6] == [kind for kind in kinds[5] if kind not in REASONING]
+        assert not {*REASONING}.isdisjoint(kinds[-1]), "later reasoning stays"
+        assert breaks(talk, stage.upstream[6:]) == 0
+        assert [each.epoch for each in await stage.rounds()] == [*[1] * 6, *[2] * 10]
 
 
 @pytest.mark.parametrize("server", [Mode.MANAGE, *rarely([Mode.OBSERVE])])
@@ -367,32 +388,51 @@ async def test_session_that_another_database_managed_continues_without_its_reaso
             talk.url = stage.url
             await talk.work("Where is it?")
         before = len(standin.messages)
-        async with open_stage(standin=standin, mode=server) as stage:
+        async with bare_stage(standin=standin, mode=server) as stage:
             talk.url = stage.url
             for number in range(2):
                 assert await talk.work(f"And where is the other, {number}?") == "It is there."
             assert [each.status for each in standin.messages[before:] if each.status != 200] == refused
 
 
-async def test_reasoning_of_another_issuer_is_not_sent() -> None:
-    """As when a client continues with another provider, which could not read it and would refuse it."""
+ELSEWHERE = "b2YgYW5vdGhlciBpc3N1ZXI="
+FOREIGN = {
+    MessagesTalk: [
+        {"type": "thinking", "thinking": "As I said elsewhere.", "signature": ELSEWHERE},
+        {"type": "redacted_thinking", "data": ELSEWHERE},
+    ],
+    ResponsesTalk: [{"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": ELSEWHERE}],
+}
+
+
+@pytest.mark.parametrize(("make", "reasoning"), FOREIGN.items(), ids=["messages", "responses"])
+async def test_reasoning_of_another_issuer_is_dropped_and_its_text_is_kept(
+    make: type[Talk], reasoning: list[Json]
+) -> None:
+    """As when a client used another provider for an exchange, comes back, and then asks for another model."""
+    said = text("Somebody does.")
     async with open_stage(LOOP) as stage:
-        talk = ResponsesTalk(stage.url)
+        talk = stage.join(make())
         await talk.work("Where is it?")
-        talk.history.append(FOREIGN)
-        assert await talk.work("And where is the other?") == "It is there."
-        assert {each.status for each in stage.standin.messages} == {200}
-        assert all(FOREIGN not in each["input"] for each in stage.upstream)
-        assert stage.standin.violations == []
+        talk.history.append({"role": "user", "content": "Who says so?"})
+        if make is MessagesTalk:
+            talk.history.append({"role": "assistant", "content": [*reasoning, said]})
+        else:
+            talk.history += [*reasoning, {"role": "assistant", "content": said["text"]}]
+        before = len(stage.upstream)
+        for members in ({}, {"model": "claude-sonnet-5-5"} if make is MessagesTalk else {}):
+            talk.members = members
+            assert await talk.work("And where is the other?") == "It is there."
+        for each in stage.standin.messages[before:]:
+            assert (each.status, ELSEWHERE.encode() in each.body, b"Somebody does." in each.body) == (200, False, True)
 
 
 async def test_history_with_an_encrypted_part_is_only_recorded() -> None:
     async with open_stage() as stage:
-        talk = ResponsesTalk(stage.url)
+        talk = stage.join(ResponsesTalk())
         talk.history += [{"role": "user", "content": "Hello?"}, {"type": "compaction_trigger"}]
         (made,) = (await talk.send())["output"]
         talk.history[-1:] = [made, {"role": "user", "content": "Go on."}]
         stage.standin.script = script({"reply": {"text": "Hello."}})
         await talk.send()
-        assert stage.standin.violations == []
         assert all("memory_query" not in json.dumps(each["tools"]) for each in stage.upstream)

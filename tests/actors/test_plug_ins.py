@@ -16,8 +16,8 @@ from mnemosyne.replay.deciding import review
 from mnemosyne.sdk.policies import Candidates, Fidelity, Plan, Situation
 from tests.actors.support import PATIENT
 from tests.domain.window.test_planning import candidate, situation
-from tests.http.managing import Stage, open_stage
-from tests.http.test_epochs import MINUTES, SMALL, Clock, client_of, reads, violations
+from tests.http.managing import Stage
+from tests.http.test_epochs import MINUTES, SMALL, Clock, open_work, reads, violations
 from tests.plain.archive import MemoryArchive
 
 
@@ -124,8 +124,7 @@ def plan_nonsense(situation: Situation, candidates: Candidates) -> Plan | None:
 async def play(policy: PlugIn, turns: int = 8, window: int = SMALL) -> tuple[Stage, Sequence[Any]]:
     """Some turns that fill the window, and two more after a break in which the provider's cache expired."""
     clock, patience = Clock(), attrs.evolve(PATIENT, policy=5.0)
-    async with open_stage(window=window, plug_in=policy, clock=clock, patience=patience) as stage:
-        client = client_of(stage)
+    async with open_work(window=window, plug_in=policy, clock=clock, patience=patience) as (stage, client):
         message = await reads(client, stage, {"content": []}, turns)
         clock.now += 60 * MINUTES
         await reads(client, stage, message, 2, first=turns)

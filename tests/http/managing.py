@@ -318,10 +318,10 @@ async def open_stage(*rules: Json, breaks: Collection[str] = (), **options: Any)
 
 
 @asynccontextmanager
-async def open_talk(*rules: Json, **options: Any) -> AsyncIterator[tuple[Stage, Client]]:
+async def open_talk(*rules: Json, stream: bool = True, **options: Any) -> AsyncIterator[tuple[Stage, Client]]:
     """The same with a client."""
     async with open_stage(*rules, **options) as stage:
-        yield stage, stage.client()
+        yield stage, stage.client(stream=stream)
 
 
 async def until_begun(stage: Stage, turns: int) -> None:

@@ -43,8 +43,8 @@ from tests.http.test_epochs import (
     SMALL,
     Clock,
     answer,
-    client_of,
     explore,
+    open_work,
     read,
     reads,
     results_of,
@@ -108,8 +108,7 @@ async def test_count_in_the_middle_of_a_turn_does_not_disturb_it(loopback_clock:
 
 
 async def test_count_after_an_epoch_uses_the_rewritten_history_and_begins_no_epoch() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         message = await reads(client, stage, {"content": []}, 9)
         answer(stage, [think(), text("Done.")])
         content, same = results_of(message), 0
@@ -293,8 +292,7 @@ def as_number(written: str) -> int:
 @pytest.mark.release
 async def test_tools_state_the_size_of_the_objects_command_also_after_a_restart(share: float) -> None:
     clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
+    async with open_work(clock=clock) as (stage, client):
         message = await evict(client, stage, clock)
         estimates = {each.object: each.tokens for each in await stage.of(ObjectCreated)}
         first, sizes = next(iter(estimates)), await list_sizes(stage)

@@ -185,8 +185,7 @@ async def test_reply_cut_in_its_compressed_data_is_not_complete(
 ) -> None:
     encoding = "br" if encode is brotli.compress else "gzip"
     body = encode(SAYS.stream()[:-60] if streamed else SAYS.whole())[:-5]
-    async with open_stage({"reply": raw(body, encoding, streamed=streamed)}) as stage:
-        client = stage.client(stream=streamed)
+    async with open_talk({"reply": raw(body, encoding, streamed=streamed)}, stream=streamed) as (_, client):
         client.history.append({"role": "user", "content": [text("Where is it?")]})
         await client.send()
         [reply] = client.replies

@@ -3,7 +3,8 @@ messages, client notes, project rules, tool definitions) stays complete and in i
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import reduce
 from typing import Any
 
@@ -100,6 +101,13 @@ def client_of(stage: Stage) -> Client:
     return stage.client(tools=TOOLS)
 
 
+@asynccontextmanager
+async def open_work(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
+    """A managing proxy and a client that works on files."""
+    async with open_stage(**options) as stage:
+        yield stage, client_of(stage)
+
+
 LARGE = 900
 """Lines of a file that is old after a few turns without use."""
 
@@ -149,8 +157,7 @@ WRONG = ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": -5}, {"input_
 @pytest.mark.parametrize("usage", [{"input_tokens": 10**9}, *rarely(WRONG)])
 async def test_wrong_count_and_clock_set_back_do_not_change_the_next_turn(usage: dict[str, int]) -> None:
     clock = Clock()
-    async with open_stage(clock=clock, window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(clock=clock, window=SMALL) as (stage, client):
         message = await reads(client, stage, {"content": []}, 6)
         clock.now -= 24 * 60 * MINUTES
         reply = model_says(think(), read("/src/part_7.py"), usage=usage)
@@ -185,8 +192,7 @@ def violations(stage: Stage) -> list[str]:
 
 
 async def test_full_window_is_rewritten_and_grows_again_from_there() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, 12)
         began = await stage.of(EpochBegan)
         assert len(began) >= 2
@@ -222,8 +228,7 @@ async def test_a_session_stays_within_its_window_if_a_person_tries_to_pin_every_
 
 async def test_cold_cache_triggers_a_rewrite_and_the_head_keeps_a_longer_lifetime() -> None:
     clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
+    async with open_work(clock=clock) as (stage, client):
         message = await explore(client, stage, 8, size=LARGE)
         assert await stage.of(EpochBegan) == []
         clock.now += 24 * 60 * MINUTES  # a session that resumes after a day
@@ -239,8 +244,7 @@ async def test_cold_cache_triggers_a_rewrite_and_the_head_keeps_a_longer_lifetim
 @pytest.mark.release
 async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
     clock = Clock()
-    async with open_stage(clock=clock) as stage:
-        client = client_of(stage)
+    async with open_work(clock=clock) as (stage, client):
         message = await explore(client, stage, 18)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 1, first=18)
@@ -260,8 +264,7 @@ async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
 
 
 async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, 6)
         assert (before := await stage.of(EpochBegan))
         del client.history[5:]  # after the second file that was read
@@ -275,8 +278,7 @@ async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> Non
 
 @pytest.mark.release
 async def test_bypassed_branch_is_recorded_in_full_and_grows_from_any_earlier_point() -> None:
-    async with open_stage(window=3 * SMALL, breaks=["R10"]) as stage:
-        client = client_of(stage)
+    async with open_work(window=3 * SMALL, breaks=["R10"]) as (stage, client):
         message = await reads(client, stage, {"content": []}, 9, size=LARGE)
         assert await below_full(stage)
         client.headers = {"x-mnemosyne-mode": "off"}
@@ -309,8 +311,7 @@ async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continue
     async def nothing(*given: Any) -> tuple[None, None]:
         return None, None
 
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, 6)
         assert (before := await stage.of(EpochBegan))
         del client.history[9:]
@@ -327,8 +328,7 @@ async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continue
 
 
 async def test_content_from_before_a_client_compaction_can_be_restored() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, 6)
         answer(stage, [think(), text("<summary>Files were read.</summary>")])
         message = await client.turn(
@@ -352,8 +352,7 @@ async def test_failing_planner_costs_nothing_but_its_epoch(
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(epochs, "decide_epoch", broken)
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, 6)
         assert await stage.of(EpochBegan) == []
         assert_prefixes(stage.upstream)
@@ -378,8 +377,7 @@ HURRIED = attrs.evolve(PATIENT, actor=0.01, database=0.01)
 async def test_without_a_planner_answer_the_sent_history_continues_and_the_next_request_is_planned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         message = await reads(client, stage, {"content": []}, 4)
         assert await stage.of(EpochBegan) == []
         stage.process.registry.patience = HURRIED
@@ -398,8 +396,7 @@ async def test_without_a_planner_answer_the_sent_history_continues_and_the_next_
 
 
 async def test_hidden_calls_of_an_unplanned_turn_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         message = await reads(client, stage, {"content": []}, 2)
         stage.process.registry.patience = attrs.evolve(HURRIED, answers=60.0)
         fed = await starved(monkeypatch)

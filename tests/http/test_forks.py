@@ -206,8 +206,7 @@ async def test_client_that_alternates_between_databases_gets_no_refused_thinking
 
 
 async def test_request_that_is_refused_without_thinking_is_not_sent_again() -> None:
-    async with open_stage(SHORT, mode=Mode.OBSERVE) as stage:
-        client = stage.client()
+    async with open_talk(SHORT, mode=Mode.OBSERVE) as (stage, client):
         await client.work("Where is it?")
         words = "The block is bound to a different conversation."
         stage.standin.script = script({"reply": {"failure": {"status": 400, "message": words}}})

@@ -77,8 +77,7 @@ WHOLE = ("429", "529", "reset behind the head")
 async def test_temporary_failure_of_a_hidden_round_is_invisible_to_the_client(
     what: str, stream: bool, loop: Json, loopback_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_stage(failing(2, **FAILURES[what]), loop) as stage:
-        client = stage.client(stream=stream)
+    async with open_talk(failing(2, **FAILURES[what]), loop, stream=stream) as (stage, client):
         message = await client.turn(text("Where?"))
         assert message["content"][-1] == HERE
         first, *tries = [each.body for each in stage.standin.messages]
@@ -191,8 +190,7 @@ class TimedReply:
 
 async def listen(*rounds: Json, stream: bool = True) -> TimedReply:
     """One turn of this many rounds."""
-    async with open_stage({"replies": list(rounds)}) as stage:
-        client = stage.client(stream=stream)
+    async with open_talk({"replies": list(rounds)}, stream=stream) as (stage, client):
         client.history.append({"role": "user", "content": [text("Where is it?")]})
         async with connect(stage.url) as connection:
             started = trio.current_time()

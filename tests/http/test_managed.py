@@ -79,8 +79,7 @@ async def test_failure_before_any_output_is_the_providers_own_error(stream: bool
         {"replies": [model_says(recall()), overloaded], "times": 2},
         {"reply": model_says(text("Yes."))},
     ]
-    async with open_stage(*rules) as stage:
-        client = stage.client(stream=stream)
+    async with open_talk(*rules, stream=stream) as (_, client):
         message = await client.turn(text("Where?"))
         assert (message["status"], message["error"]["type"]) == (529, "overloaded_error")
         assert client.replies[0].header(b"retry-after") == b"700"

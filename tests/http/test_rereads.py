@@ -52,7 +52,7 @@ from tests.http.managing import (
     text,
     think,
 )
-from tests.http.test_epochs import TOOLS, answer, client_of, read, reads, results_of
+from tests.http.test_epochs import TOOLS, answer, client_of, open_work, read, reads, results_of
 from tests.http.test_forks import calls_of
 from tests.plain.archive import MemoryArchive
 from tests.plain.directory import PlainDirectory
@@ -116,8 +116,7 @@ async def faults_of(stage: Stage, object_id: str) -> list[ObjectFaulted]:
     ("stub", "shape"), [(STUBS[0], "text"), *rarely([(STUBS[1], "blocks")])], ids=["text", "blocks"]
 )
 async def test_evicted_content_replaces_the_clients_reference_permanently(stub: str, shape: str) -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
+    async with open_work(window=ROOMY) as (stage, client):
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
         message = await deliver(client, stage, message, stub if shape == "text" else [text(stub)])
@@ -144,8 +143,7 @@ async def test_evicted_content_replaces_the_clients_reference_permanently(stub: 
 
 @pytest.mark.release
 async def test_where_only_the_model_restores_a_reference_stays_with_a_pointer() -> None:
-    async with open_stage(window=ROOMY, restores="model") as stage:
-        client = client_of(stage)
+    async with open_work(window=ROOMY, restores="model") as (stage, client):
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
         await deliver(client, stage, message, STUB)
@@ -157,8 +155,7 @@ async def test_where_only_the_model_restores_a_reference_stays_with_a_pointer() 
 
 @pytest.mark.release
 async def test_where_only_the_proxy_restores_the_model_may_ask_and_its_call_is_refused() -> None:
-    async with open_stage(window=ROOMY, restores="proxy") as stage:
-        client = client_of(stage)
+    async with open_work(window=ROOMY, restores="proxy") as (stage, client):
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         (ledger,) = await ledger_objects(stage)
         answer(stage, [think(), restore(ledger.object)], [read("/src/more.py")])
@@ -171,8 +168,7 @@ async def test_where_only_the_proxy_restores_the_model_may_ask_and_its_call_is_r
 
 
 async def test_observed_session_sends_the_clients_bytes_and_records_a_reference() -> None:
-    async with open_stage(mode=Mode.OBSERVE) as stage:
-        client = client_of(stage)
+    async with open_work(mode=Mode.OBSERVE) as (stage, client):
         message = await ask(client, stage, {"content": []}, [read(LEDGER)])
         message = await deliver(client, stage, message, WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
@@ -187,8 +183,7 @@ async def test_observed_session_sends_the_clients_bytes_and_records_a_reference(
 
 @pytest.mark.release
 async def test_repeated_request_repeats_the_content_and_counts_one_fault() -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
+    async with open_work(window=ROOMY) as (stage, client):
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
         await deliver(client, stage, message, STUB)
@@ -202,8 +197,7 @@ async def test_repeated_request_repeats_the_content_and_counts_one_fault() -> No
 
 @pytest.mark.release
 async def test_restarted_server_sends_the_same_content() -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
+    async with open_work(window=ROOMY) as (stage, client):
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         message = await ask(client, stage, message, [read(LEDGER)])
         message = await deliver(client, stage, message, STUB)
@@ -217,8 +211,7 @@ async def test_restarted_server_sends_the_same_content() -> None:
 
 @pytest.mark.release
 async def test_forked_branch_also_restores_the_content() -> None:
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
+    async with open_work(window=ROOMY) as (stage, client):
         message = await evict(client, stage, [read(LEDGER)], WHOLE)
         (call,) = calls_of(message)
         headers = client.headers | {"x-claude-code-agent-id": "x"}
@@ -359,8 +352,7 @@ async def cited_in(stage: Stage, attempt: int) -> Citations | None:
 
 async def test_grounding_asks_for_sources_where_a_rewrite_changed_the_context_and_checks_the_reply() -> None:
     """Once, at no cost to the cache; the client's reply is unchanged."""
-    async with open_stage(window=ROOMY) as stage:
-        client = client_of(stage)
+    async with open_work(window=ROOMY) as (stage, client):
         client.headers = {"x-mnemosyne-grounding": "cited"}
         await exchange(client, stage, "Hello.", [think(), text("Hello.")])
         message = await evict(client, stage, [read(LEDGER)], WHOLE)

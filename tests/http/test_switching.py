@@ -137,8 +137,7 @@ REFUSALS = {
 @pytest.mark.parametrize(("message", "stream"), [*zip(REFUSALS.values(), (True, False), strict=True)], ids=REFUSALS)
 async def test_branch_continues_without_memory_tools_if_the_provider_refuses_them(message: str, stream: bool) -> None:
     refusal = {"when": {"tool": "memory_query"}, "reply": {"failure": {"status": 400, "message": message}}}
-    async with open_stage(refusal, OWN_LOOP, breaks=["R10"]) as stage:
-        client = stage.client(stream=stream)
+    async with open_talk(refusal, OWN_LOOP, breaks=["R10"], stream=stream) as (stage, client):
         for prompt in ("Where is it?", "And the other?"):
             assert (await client.work(prompt))["content"][-1] == text("It is there.")
         assert [each.status for each in stage.standin.messages] == [400, *[200] * 4]

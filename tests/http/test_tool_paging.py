@@ -26,7 +26,7 @@ from tests.http.managing import (
     text,
     think,
 )
-from tests.http.test_epochs import SMALL, client_of, reads
+from tests.http.test_epochs import SMALL, open_work, reads
 
 ABOUT = "Looks at a place. " + "It never looks twice. " * 40
 PLACES = {"at": {"type": "string", "description": "Where, as a place of the atlas. " * 60}}
@@ -136,8 +136,7 @@ async def test_definition_requested_before_a_restart_is_delivered_after_it() -> 
 
 
 async def test_epoch_keeps_the_tools_and_their_definitions_can_be_requested_again() -> None:
-    async with open_stage(window=SMALL, tool_budget=NONE) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL, tool_budget=NONE) as (stage, client):
         client.tools = [*client.tools, LARGE]
         stage.standin.script = script({"replies": [model_says(ask()), model_says(text("So."))]})
         await client.turn(text("How does one look?"))

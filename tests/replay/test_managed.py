@@ -41,7 +41,7 @@ from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import PATIENT, StoppableLog, events_of, open_actor
 from tests.golden.sessions import LOGS, opened
 from tests.http.managing import Client, model_says, open_stage, recall, text, think
-from tests.http.test_epochs import SMALL, Clock, client_of, reads
+from tests.http.test_epochs import SMALL, Clock, client_of, open_work, reads
 from tests.http.test_summarized_epochs import played, resume
 from tests.http.test_switching import MODE, SlowToRead, disconnect_before_dispatch
 from tests.plain.archive import MemoryArchive
@@ -238,8 +238,7 @@ async def test_a_request_without_a_plan_is_replayed_as_it_was_sent(
     continued: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last request plus the new messages, or else the client's own."""
-    async with open_stage(window=SMALL, breaks=["R10"]) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL, breaks=["R10"]) as (stage, client):
         message = await reads(client, stage, {"content": []}, 3)
         with monkeypatch.context() as patch:
             for name in ("_ask",) if continued else ("_ask", "_continue_last"):
@@ -296,8 +295,7 @@ async def test_late_answers_are_replaced_in_the_replay_too(monkeypatch: pytest.M
 
 
 async def test_a_requested_mode_is_a_decision_input() -> None:
-    async with open_stage(window=SMALL, breaks=["R10"]) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL, breaks=["R10"]) as (stage, client):
         message = await reads(client, stage, {"content": []}, 3)
         client.headers = {MODE: "off"}
         await reads(client, stage, message, 2, first=3)
@@ -365,8 +363,7 @@ async def test_replay_names_an_earlier_version_only_for_its_log(
 
 
 async def test_settings_are_recorded_once_for_each_server_and_never_for_observed_sessions() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         message = await reads(client, stage, {"content": []}, 2)
         async with open_stage(window=2 * SMALL, strict=True, log=stage.log, standin=stage.standin) as again:
             client.url = again.url
@@ -382,8 +379,7 @@ async def test_settings_are_recorded_once_for_each_server_and_never_for_observed
 
 @pytest.mark.release
 async def test_the_tariff_is_the_credential_s_and_another_model_table_is_reported() -> None:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         client.headers = {"x-api-key": "", "authorization": "Bearer sk-ant-oat01-" + 20 * "a"}
         await reads(client, stage, {"content": []}, 8)
         events = list(await stage.events())

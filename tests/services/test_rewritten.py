@@ -17,8 +17,8 @@ from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.services import contexts
-from tests.http.managing import open_stage, text, think
-from tests.http.test_epochs import SMALL, answer, client_of, read, reads
+from tests.http.managing import text, think
+from tests.http.test_epochs import SMALL, answer, open_work, read, reads
 from tests.services.talking import Plain
 
 TURNS = 12
@@ -46,8 +46,7 @@ def rewritten() -> Rewritten:
 
 
 async def _play() -> Rewritten:
-    async with open_stage(window=SMALL) as stage:
-        client = client_of(stage)
+    async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, TURNS)
         turns = [each.turn for each in await stage.of(EpochBegan) if each.branch == "main"]
         del client.history[2 * turns[-1] - 3 :]

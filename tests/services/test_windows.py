@@ -16,8 +16,7 @@ from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.window.planning import NoRewrite
 from mnemosyne.services import windows
 from mnemosyne.services.forgetting import forget
-from tests.http.managing import open_stage
-from tests.http.test_epochs import LARGE, MINUTES, SMALL, Clock, client_of, explore, reads
+from tests.http.test_epochs import LARGE, MINUTES, SMALL, Clock, explore, open_work, reads
 from tests.services.talking import Plain, body, talking, user
 
 
@@ -57,8 +56,7 @@ async def played(
 ) -> Session:
     """An agent that reads ``turns`` files of ``size`` lines and edits some, pauses ``idle`` µs, and reads ``more``."""
     clock = Clock()
-    async with open_stage(mode=mode, window=window, clock=clock) as stage:
-        client = client_of(stage)
+    async with open_work(mode=mode, window=window, clock=clock) as (stage, client):
         message = await explore(client, stage, turns, size=size)
         clock.now += idle
         await reads(client, stage, message, more, first=turns, size=size)

@@ -10,12 +10,12 @@ from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.services.cache_misses import STARTS, read_misses
 from mnemosyne.services.cache_verdicts import Agreement, read_agreement
+from tests.blocks import text
 from tests.http.managing import bare
 from tests.http.test_cache_verdicts import open_known
 from tests.http.test_epochs import SMALL, client_of, reads
 from tests.plain.archive import MemoryArchive
 from tests.services.talking import talking
-from tests.blocks import text
 from tests.services.test_cache_misses import WORDS, Client, explain, record, tool
 
 

@@ -6,15 +6,12 @@ from typing import Any
 
 import attrs
 
-from campaigns.golden.archived import DatabaseLog
-from mnemosyne.domain.objects.events import (
-    ObjectCreated,
-    ObjectDegraded,
-)
-from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.summaries import long_text
+from tests.actors.support import StoppableLog
 from tests.http.evicting import DECIDED, RECALL, Index, result
 from tests.http.managing import Client, Json, Stage, bare_stage, model_says, recall, script, text, think
 from tests.http.test_epochs import (
@@ -26,17 +23,13 @@ from tests.http.test_epochs import (
     client_of,
     edit,
     read,
-    results_of,
     violations,
 )
 from tests.http.test_stated_windows import read_files
 
-LINES = 40
-"""How long a file is that an agent reads."""
-
 
 @asynccontextmanager
-async def staged(log: DatabaseLog, clock: Clock, mode: Mode, window: int | None) -> AsyncIterator[Stage]:
+async def staged(log: StoppableLog, clock: Clock, mode: Mode, window: int | None) -> AsyncIterator[Stage]:
     """A provider and a proxy on one clock."""
     async with (
         open_standin(clock=lambda: clock.now / 1e6) as standin,
@@ -45,25 +38,10 @@ async def staged(log: DatabaseLog, clock: Clock, mode: Mode, window: int | None)
         yield stage
 
 
-async def work(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json], lines: int = LINES) -> Json:
-    """Send the prompt and every requested result; return the replies, the final one last."""
-    answer(stage, *replies)
-    message = await client.turn(text(prompt))
-    while message.get("stop_reason") == "tool_use":
-        message = await client.turn(*results_of(message, lines))
-    assert "error" not in message, message
-    return message
-
-
-def same(client: Client, **changed: Any) -> Client:
-    """Another conversation of the same session."""
-    return attrs.evolve(client, **{"history": [], "replies": [], "bodies": [], "headers": {}, **changed})
-
-
 DONE = [think("So that was it."), text("There it is.")]
 
 
-async def hidden_rounds(log: DatabaseLog) -> None:
+async def hidden_rounds(log: StoppableLog) -> None:
     """A model that uses every memory tool and a cleanup tag; then the client goes back."""
     async with staged(log, Clock(), Mode.MANAGE, SMALL + 6_000) as stage:
         client = client_of(stage)
@@ -107,7 +85,7 @@ async def made_of(stage: Stage, tool: str) -> list[str]:
 
 
 async def ask(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json]) -> None:
-    """As ``work``, with files that contain a decision."""
+    """Send the prompt and every requested result, of files that contain a decision."""
     answer(stage, *replies)
     message = await client.turn(text(prompt))
     while message.get("stop_reason") == "tool_use":
@@ -116,7 +94,7 @@ async def ask(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json
     assert "error" not in message, message
 
 
-async def waited(log: DatabaseLog) -> None:
+async def waited(log: StoppableLog) -> None:
     """A small conversation waits for its memory tools, which are added after a break."""
     clock = Clock()
     async with (
@@ -133,7 +111,7 @@ async def waited(log: DatabaseLog) -> None:
         assert [len(each.json()["tools"]) > len(client.tools) for each in standin.messages] == [False, True, True]
 
 
-async def joined(log: DatabaseLog) -> None:
+async def joined(log: StoppableLog) -> None:
     """A conversation is observed until a compaction, with which the memory tools join behind the cached head."""
     clock = Clock()
     async with (
@@ -149,7 +127,7 @@ async def joined(log: DatabaseLog) -> None:
         assert {len(each.json()["tools"]) for each in standin.messages} == {len(TOOLS)}
 
 
-async def stated_window(log: DatabaseLog) -> None:
+async def stated_window(log: StoppableLog) -> None:
     """The provider refuses a prompt and states a window that is smaller than the table's."""
     clock = Clock()
     async with (

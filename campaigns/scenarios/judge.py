@@ -25,12 +25,11 @@ from campaigns.scenarios.messages import (
 )
 from campaigns.scenarios.spoken import Spoken, spoken_at
 from mnemosyne.domain.objects.events import ObjectEvent
-from mnemosyne.domain.ports import ContentStore, EventLog, Journal
 from mnemosyne.domain.session.decision_inputs import ServerSettings
-from mnemosyne.domain.session.directory import Directory
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
 from mnemosyne.domain.session.round_events import BranchModeSet, FallbackSent, Mode, RoundBegan
 from mnemosyne.services import contexts, verifying, windows
+from mnemosyne.services.sessions import Archive
 from mnemosyne_lab.provider.server import HttpExchange, Standin
 from tests.http.managing import bare
 
@@ -154,7 +153,7 @@ class Judge:
         if not request.rounds:
             yield "nothing left for the provider"
         for number, each in enumerate(request.rounds, 1):
-            for fault in wire.faults_of(_asked(each), request.body, self._said, has_order=request.spoken.has_order):
+            for fault in wire.faults_of(_asked(each), request.body, self._said):
                 yield f"round {number}: {fault}"
 
     def _prefixes(self, request: JudgedRequest) -> Iterator[str]:
@@ -224,13 +223,6 @@ class Judge:
         if not all(epochs) and any(each.switched for each in (*before, *after)):
             return
         self.faults.append(f"a prefix was broken without an epoch: {before}, then {after}")
-
-
-class Archive:
-    """An open log."""
-
-    def __init__(self, events: EventLog[Event], contents: ContentStore, journal: Journal, directory: Directory) -> None:
-        self.events, self.contents, self.journal, self.directory = events, contents, journal, directory
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from campaigns.scenarios.agent import Agent, model_replies, text, think
-from campaigns.scenarios.judge import Archive, Judge, Record
+from campaigns.scenarios.judge import Judge, Record
 from campaigns.scenarios.messages import MEMORY_TOOLS, Json
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
@@ -20,7 +20,7 @@ from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import Stage, bare_stage
-from tests.plain.directory import PlainDirectory
+from tests.plain.archive import MemoryArchive
 from tests.waiting import until
 
 WINDOW = 8_000
@@ -139,7 +139,7 @@ async def in_memory(
             scene.url = stages[-1].url
 
         async def off(session: str) -> None:
-            archive = Archive(log, log, log, PlainDirectory(log))
+            archive = MemoryArchive(log)
             command = SwitchManaging(at=next(clock), on=False, why="mnemosyne off")
             await switching.switch_session(archive, stream_of("t", session), command, "c")
 
@@ -162,7 +162,7 @@ async def in_memory(
         yield scene
         await stack.aclose()
         record = Record()
-        await record.read(Archive(log, log, log, PlainDirectory(log)), window=window, every=10)
+        await record.read(MemoryArchive(log), window=window, every=10)
         scene.judge.prove(record)
         scene.judge.faults += record.faults
         assert record.fallbacks == 0

@@ -29,8 +29,6 @@ class Spoken:
     asked: Callable[[Json], Json]
     read: Callable[..., ReadReply]
     """As ``messages.read_reply``."""
-    has_order: bool = True
-    """Whether a result comes behind all that was said with its call, so that a request ends with the user."""
     shown: Callable[[Sequence[Json]], list[Json]] = list
     kept: Callable[[Sequence[Json]], list[Json]] = list
     is_begun: Callable[[Sequence[Json], Sequence[Json]], bool] = lambda some, said: some == said[: len(some)]
@@ -315,7 +313,6 @@ RESPONSES = Spoken(
         "content_block_stop": "response.output_item.done",
         "message_delta": "response.completed",
     },
-    has_order=False,
     asked=_asked_of_responses,
     read=read_response,
 )

@@ -14,7 +14,7 @@ import attrs
 import pytest
 import trio
 
-from campaigns.scenarios.judge import Archive, Judge, Record
+from campaigns.scenarios.judge import Judge, Record
 from campaigns.scenarios.scene import WINDOW, Clock
 from campaigns.simulation.clients import OBSERVED, FickleCasting, SimulatedAgent, SimulatedScene, StepDrawer
 from campaigns.simulation.database import BAD, FAIR_SECONDS, LogConnection, SharedLog, Weather
@@ -34,7 +34,7 @@ from mnemosyne.projections import catalog
 from mnemosyne.projections.maintenance import Keeping
 from mnemosyne.services import switching
 from tests.actors.support import CODEC, PATIENT, SOON
-from tests.plain.directory import PlainDirectory
+from tests.plain.archive import MemoryArchive
 from tests.projections.plain import PlainProjections
 from tests.projections.support import dump_of, rebuilt_dump
 
@@ -201,7 +201,7 @@ class World:
             self.chance.choice(self.living).end()
 
         async def off(session: str) -> None:
-            archive = Archive(self.log, self.log, self.log, PlainDirectory(self.log))
+            archive = MemoryArchive(self.log)
             command = SwitchManaging(at=next(VirtualMicroseconds()), on=False, why="mnemosyne off")
             await switching.switch_session(archive, stream_of("t", session), command, "c")
 
@@ -325,9 +325,7 @@ class World:
 
     async def _prove_record(self) -> None:
         record = Record()
-        await record.read(
-            Archive(self.log, self.log, self.log, PlainDirectory(self.log)), window=self.plan.equipment.window, every=10
-        )
+        await record.read(MemoryArchive(self.log), window=self.plan.equipment.window, every=10)
         if record.faults:
             raise Fault(record.faults[0])
         for each in self.provider.messages:

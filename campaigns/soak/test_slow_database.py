@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from campaigns.scenarios.judge import Archive, Record
+from campaigns.scenarios.judge import Record
 from campaigns.soak.rough_wire import Trouble, rough_wire
 from mnemosyne.app.storage import open_storage
 from mnemosyne.domain.session.events import BranchOpened, GapRecorded
@@ -54,8 +54,7 @@ async def _work(client: Client, urls: list[str], prompt: str, waits: list[float]
 async def _check_record(home: Home, clients: list[Client]) -> None:
     record = Record()
     async with open_storage(home.config) as storage:
-        archive = Archive(storage.events, storage.contents, storage.journal, storage.directory)
-        await record.read(archive, window=WINDOW)
+        await record.read(storage, window=WINDOW)
         for client in clients:
             recorded = await storage.events.read(home.stream(client.session))
             events = [entry.envelope.event for entry in recorded]

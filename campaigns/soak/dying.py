@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 PLACES: Mapping[str, str] = {
     "a request is read": "mnemosyne.http.gateway:Gateway._read",
     "a turn is opened": "mnemosyne.http.gateway:Gateway._open",
@@ -64,39 +66,45 @@ def method_at(place: str) -> tuple[type, str]:
 def die_at(point: str, passes: int, victim: str) -> None:
     """Kill the victim when the point is passed for the given time."""
     when, place = point.split(" ", 1)
-    cls, name = method_at(place)
-    left = passes
-
-    def passed(now: str) -> None:
-        nonlocal left
-        if now == when:
-            left -= 1
-            if left == 0:
-                _kill(victim)
-
-    setattr(cls, name, _watched(getattr(cls, name), passed))
+    owner, name = method_at(place)
+    countdown = Countdown(passes, lambda: _kill(victim))
+    watch(owner, name, **{when: countdown.passed})
 
 
-def _watched(done: Callable[..., Any], passed: Callable[[str], None]) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(done):
+@attrs.define
+class Countdown:
+    """Kills when a point is passed for the given time."""
 
-        @wraps(done)
-        async def wait(*given: Any, **named: Any) -> Any:
-            passed("before")
-            found = await done(*given, **named)
-            passed("after")
-            return found
+    left: int
+    kill: Callable[[], None]
 
-        return wait
+    def passed(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.kill()
+
+
+def watch(
+    owner: Any, name: str, *, before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None
+) -> None:
+    """Have a function call these."""
+    done = getattr(owner, name)
+
+    @wraps(done)
+    async def wait(*given: Any, **named: Any) -> Any:
+        before()
+        found = await done(*given, **named)
+        after()
+        return found
 
     @wraps(done)
     def do(*given: Any, **named: Any) -> Any:
-        passed("before")
+        before()
         found = done(*given, **named)
-        passed("after")
+        after()
         return found
 
-    return do
+    setattr(owner, name, wait if inspect.iscoroutinefunction(done) else do)
 
 
 def _kill(victim: str) -> None:

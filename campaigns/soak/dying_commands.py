@@ -9,13 +9,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from campaigns.soak.dying import Countdown, watch
 from mnemosyne.cli import main
 
 PLACES: tuple[tuple[Any, str], ...] = (
@@ -47,25 +47,9 @@ def run_until(step: int, words: Sequence[str]) -> int:
 
 
 def _die_before(step: int) -> None:
-    remaining = step
-
-    def count() -> None:
-        nonlocal remaining
-        remaining -= 1
-        if remaining == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
+    countdown = Countdown(step, lambda: os.kill(os.getpid(), signal.SIGKILL))
     for owner, name in PLACES:
-        setattr(owner, name, _counted(getattr(owner, name), count))
-
-
-def _counted(function: Callable[..., Any], count: Callable[[], None]) -> Callable[..., Any]:
-    @wraps(function)
-    def call(*given: Any, **named: Any) -> Any:
-        count()
-        return function(*given, **named)
-
-    return call
+        watch(owner, name, before=countdown.passed)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 SLOWEST = (0.1, 5.0)
 """Seconds that a statement takes where statements are slow."""
 
-STEADY_SECONDS = 0.4
-"""Seconds that a statement takes where all take the same."""
-
 MOST_WORDS = 12
 """Of a server's to its database, behind which all may be cut: a turn has fewer."""
 
@@ -22,8 +19,6 @@ MOST_WORDS = 12
 class Trouble(Enum):
     """A fault of the database connection, as a server sees it."""
 
-    STEADY = "steady"
-    """Each word to it takes 0.4 seconds."""
     SLOW = "slow"
     """Each word to it takes from a tenth of a second to five."""
     SILENT = "silent"
@@ -91,9 +86,6 @@ class RoughWire:
 
     async def _suffer(self) -> None:
         match self.trouble:
-            case Trouble.STEADY:
-                self.befell += 1
-                await trio.sleep(STEADY_SECONDS)
             case Trouble.SLOW:
                 self.befell += 1
                 await trio.sleep(self.random.uniform(*SLOWEST))

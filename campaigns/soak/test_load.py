@@ -6,9 +6,7 @@ import os
 import random
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from urllib.parse import urlsplit
@@ -17,20 +15,16 @@ import attrs
 import pytest
 import trio
 
-from campaigns.soak.test_deaths import result_of
+from campaigns.soak.fleet import OPTIONS, REPLIES, Fleet
 from mnemosyne.app.storage import open_storage
 from mnemosyne.services.verifying import verify_sessions
 from mnemosyne_lab.provider import from_data
 from tests.app.home import Home, Served, at_home
-from tests.http.managing import Client, Json, look, model_says, recall, text, think
+from tests.http.managing import Client, text
 from tests.http.raw_client import RawConnection, RawReply
 
-WINDOW = 16_000
 MINUTES = float(os.environ.get("LOAD_MINUTES", "60"))
 SESSIONS, SLOW = 64, 10
-
-PROMPTS = 8
-"""Of a session, of five requests each; then the client begins another."""
 
 PAUSE = 20.0
 """Seconds between two requests of a client, on average: models and tools take their time."""
@@ -50,12 +44,11 @@ HANDLES = 8
 SLOW_BYTES, SLOW_PAUSE = 4_096, 0.1
 """A slow client takes so much, so many seconds apart."""
 
-READS = [model_says(think(f"I look, {number}."), look(at=number)) for number in range(3)]
 SCRIPT = {
     "rules": [
         {"when": {"prompt": "At length"}, "replies": [{"text": "A word of very many, and another one. " * 4_000}]},
         {"when": {"prompt": "In short"}, "replies": [{"text": "Noted."}]},
-        {"replies": [*READS, model_says(think(), recall()), model_says(think("Well."), text("It is there."))]},
+        {"replies": REPLIES["manage"]},
     ]
 }
 
@@ -70,75 +63,49 @@ class Sample:
 
 
 @attrs.define
-class Load:
-    """Clients of one server, until the time is over."""
+class Load(Fleet):
+    """Clients of one server that also read slowly, or talk without an end; and the server's resources."""
 
-    home: Home
-    served: Served
-    random: random.Random
-    over: bool = False
-    seconds: list[float] = attrs.field(factory=list)
-    """From a request of a session to its reply's end."""
     done: Counter[str] = attrs.field(factory=Counter)
     samples: list[Sample] = attrs.field(factory=list)
 
-    async def run(self, seconds: float, clients: list[Callable[[], Awaitable[None]]]) -> None:
+    async def run(self, served: Served, seconds: float) -> None:
         """Let them talk for this long, and finish their exchanges."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._look)
+            nursery.start_soon(self._look, served)
             async with trio.open_nursery() as talking:
-                for client in clients:
-                    talking.start_soon(client)
+                for number in range(SESSIONS):
+                    talking.start_soon(self.work, f"client-{number}")
+                for number in range(SLOW):
+                    talking.start_soon(self._dawdle, f"slow-{number}")
+                talking.start_soon(self._keep_talking)
                 await trio.sleep(seconds)
                 self.over = True
             nursery.cancel_scope.cancel()
 
-    async def _look(self) -> None:
+    async def _look(self, served: Served) -> None:
         while True:
             await trio.sleep(SAMPLED)
-            pid, worker = self.served.process.pid, self.served.worker
+            pid, worker = served.process.pid, served.worker
             handles = len(os.listdir(f"/proc/{pid}/fd"))
             self.samples.append(Sample(_memory(pid), _memory(worker) if worker else 0, handles))
 
-    async def work(self, name: str) -> None:
-        """Session after session of a client that reads files."""
-        while not self.over:
-            client = Client(self.served.url, session=f"{name}-{self.done['sessions']}")
-            self.done["sessions"] += 1
-            for number in range(PROMPTS):
-                if not self.over:
-                    await self._exchange(client, [text(f"Prompt {number} of {client.session}: where is it?")])
-
-    async def _exchange(self, client: Client, content: list[Json]) -> None:
-        while content:
-            await trio.sleep(self.random.uniform(0, 2 * PAUSE))
-            began = trio.current_time()
-            message = await client.turn(*content)
-            assert client.replies.pop().status == 200, message
-            client.bodies.clear()
-            self.seconds.append(trio.current_time() - began)
-            self.done["requests"] += 1
-            content = [result_of(block) for block in message["content"] if block["type"] == "tool_use"]
-
-    async def dawdle(self, name: str) -> None:
+    async def _dawdle(self, name: str) -> None:
         """Long replies that are read slowly."""
         while not self.over:
-            client = Client(self.served.url, session=f"{name}-{self.done['slow']}")
+            client = Client(self.url, session=f"{name}-{self.done['slow']}")
             client.history.append({"role": "user", "content": [text(f"At length, for {client.session}.")]})
             reply = await _read_slowly(client)
             assert (reply.status, reply.cut) == (200, False)
             assert b"event: message_stop" in reply.body
             self.done["slow"] += 1
 
-    async def keep_talking(self, turns: int) -> None:
+    async def _keep_talking(self) -> None:
         """One endless session."""
-        client = Client(self.served.url, session="the long one")
-        for number in range(turns):
-            if self.over:
-                return
-            message = await client.turn(
-                text(f"In short, {number}: the value of line {number} is {number * 37 % 1009}.")
-            )
+        client = Client(self.url, session="the long one")
+        while not self.over and self.done["long"] < TURNS:
+            number = self.done["long"]
+            message = await client.turn(text(f"In short, {number}: line {number} has {number * 37 % 1009}."))
             assert client.replies.pop().status == 200, message
             client.bodies.clear()
             self.done["long"] += 1
@@ -146,14 +113,14 @@ class Load:
 
     def describe(self) -> str:
         """The amount of work, its duration, and the resources in each quarter of the time."""
-        percentiles = quantiles(self.seconds, n=100)
+        percentiles = quantiles([seconds for _, seconds in self.took], n=100)
         took = ", ".join(f"p{each} {percentiles[each - 1]:.2f} s" for each in (50, 95, 99))
         held = "; ".join(
             f"{median(each.memory for each in part):.0f} and {median(each.worker for each in part):.0f} MB,"
             f" {min(each.handles for each in part)} to {max(each.handles for each in part)} handles"
             for part in self.quarters()
         )
-        return f"{dict(self.done)}; {took}; server and worker by quarter: {held}"
+        return f"{len(self.took)} requests, {dict(self.done)}; {took}; server and worker by quarter: {held}"
 
     def quarters(self) -> list[list[Sample]]:
         """The samples in four parts."""
@@ -190,14 +157,14 @@ async def _assert_all_verifies(home: Home) -> int:
 
 @pytest.mark.soak
 async def test_memory_does_not_grow_with_ended_sessions_in_an_hour(dsn: str, tmp_path: Path) -> None:
-    async with at_home(tmp_path, dsn) as home, home.served("manage", "--manage-window", str(WINDOW)) as served:
+    chance = random.Random(1)
+    async with at_home(tmp_path, dsn) as home, home.served("manage", *OPTIONS) as served:
         home.standin.script = from_data(SCRIPT)
-        load = Load(home, served, random.Random(1))
-        clients = [partial(load.work, f"client-{number}") for number in range(SESSIONS)]
-        clients += [partial(load.dawdle, f"slow-{number}") for number in range(SLOW)]
-        await load.run(60 * MINUTES, [*clients, partial(load.keep_talking, TURNS)])
+        load = Load(served.url, lambda: chance.uniform(0, 2 * PAUSE))
+        await load.run(served, 60 * MINUTES)
         print(load.describe(), f"{await _assert_all_verifies(home)} turns verified", sep="; ")  # noqa: T201
         home.assert_lawful()
+        assert not load.failed
         first, second, _, last = load.quarters()
         assert min(each.handles for each in last) <= min(each.handles for each in first) + HANDLES
         assert median(each.memory for each in last) <= GROWS * median(each.memory for each in second)

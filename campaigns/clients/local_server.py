@@ -1,28 +1,23 @@
-"""A real local server, of llama.cpp, with one slot and a model of random weights; and a client of it."""
+"""A real local server, of llama.cpp, with one slot and a small model."""
 
-import json
 import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import attrs
 import pytest
 
-from mnemosyne.domain.tools.memory_tools import TOOLS
-from tests.clients.workspace import CLIENT_SECONDS, SERVER_SECONDS, bare_environment
-
-Json = dict[str, Any]
+from tests.clients.workspace import SERVER_SECONDS, bare_environment
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".cache/llama/bin/python"
 """Where `make llama` puts the packages of ``llama.txt``."""
 
-HERE = Path(__file__).parent
 THREADS = "1"
 
 
@@ -30,7 +25,7 @@ def find_python() -> Path:
     """The interpreter with a local server's packages. Skips if they cannot be imported."""
     if not PYTHON.exists():
         pytest.skip("there is no local server here: `make llama` builds one, in a quarter of an hour")
-    done = subprocess.run([PYTHON, "-c", "import gguf, llama_cpp.server, openai"], capture_output=True, text=True)
+    done = subprocess.run([PYTHON, "-c", "import llama_cpp.server"], capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"the local server's packages cannot be imported: {done.stderr.strip().splitlines()[-1]}")
     return PYTHON
@@ -55,26 +50,11 @@ class LocalServer:
         """The options that route a proxy to it."""
         return ["--upstreams", f"local={self.url}", "--tariff", "local"]
 
-    def list_read(self) -> list[int]:
-        """The number of tokens of each prompt that it read, because its slot did not hold them."""
-        found = (re.search(r"prefix-match hit, remaining (\d+) prompt tokens", line) for line in self.said)
-        return [int(each[1]) for each in found if each]
-
-
-def make_model(python: Path, place: Path, *favourite: str) -> Path:
-    """A model whose words are those of the memory texts and tools, and optionally one word with which it begins."""
-    pages = [(ROOT / "docs" / name).read_text() for name in ("managing.md", "memory-tools.md")]
-    text = "\n".join([*pages, json.dumps(TOOLS), (HERE / "openai_agent.py").read_text()])
-    model = place / "tiny.gguf"
-    command: list[Path | str] = [python, HERE / "tiny_model.py", model, *favourite]
-    subprocess.run(command, input=text, text=True, check=True, timeout=CLIENT_SECONDS)
-    return model
-
 
 @contextmanager
-def local_server(python: Path, model: Path, window: int, *, tells_likelihoods: bool = True) -> Iterator[LocalServer]:
+def local_server(python: Path, model: Path, window: int) -> Iterator[LocalServer]:
     """A server with this context size in tokens."""
-    flags = {"model": model, "n_ctx": window, "logits_all": tells_likelihoods, "port": 0, "host": "127.0.0.1"}
+    flags = {"model": model, "n_ctx": window, "logits_all": True, "port": 0, "host": "127.0.0.1"}
     flags |= {"n_threads": THREADS, "n_threads_batch": THREADS}
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     with (
@@ -109,18 +89,3 @@ def local_server(python: Path, model: Path, window: int, *, tells_likelihoods: b
         finally:
             process.kill()
             reader.join()
-
-
-def run_agent(python: Path, url: str, *words: str) -> list[Json]:
-    """The completions that an agent got from a server."""
-    with tempfile.TemporaryDirectory(prefix="mnemosyne-agent-") as home:
-        environment: Mapping[str, str] = bare_environment(Path(home)) | {"NO_PROXY": "127.0.0.1"}
-        done = subprocess.run(
-            [python, HERE / "openai_agent.py", f"{url}/v1", *words],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=CLIENT_SECONDS,
-        )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]

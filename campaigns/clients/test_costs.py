@@ -1,12 +1,19 @@
-"""How real agents interpret the `usage` of replies with hidden rounds: their cost display, and when they compact."""
+"""How real agents interpret the `usage` of replies with hidden rounds: their cost display, the size of their window,
+and when they compact.
+"""
+
+import json
+from pathlib import Path
 
 import pytest
 
+from campaigns.clients.agents import CODEX, work
 from mnemosyne_lab.provider.reading import Json
-from tests.clients.agents import ONE_IN_CI, Block
+from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI, Block
 from tests.clients.managing import assert_managed
+from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_managed_agents import MANAGE
-from tests.clients.workspace import MNEMOSYNE, Workspace, finished
+from tests.clients.workspace import MNEMOSYNE, Workspace, finished, open_workspace, serving
 from tests.http.managing import recall, think
 
 pytestmark = pytest.mark.clients
@@ -84,3 +91,38 @@ def test_agent_compacts_by_the_window_of_the_last_round(workspace: Workspace) ->
     )
     assert workspace.run("Read the notes", options=options(workspace)).text == "Read."
     assert asked_for_a_summary(workspace)
+
+
+def test_codex_shows_the_window_of_the_last_round(programs: Path, tmp_path: Path) -> None:
+    """It is that of the provider's last prompt, not of the rounds before it or of the client's own longer history."""
+    rounds = {"content": [think("What was it?"), recall()]}, {"content": [recall("and that?")]}, {"text": "It is teal."}
+    with standin_in_a_thread() as standin, serving(standin, "--manage") as server:
+        workspace = open_workspace(CODEX, programs, server, tmp_path)
+        workspace.script({"when": {"prompt": "colour"}, "replies": rounds})
+        assert work(workspace, "Which colour is it?") == "It is teal."
+        (rollout,) = (workspace.home / ".codex/sessions").rglob("*.jsonl")
+        entries = [json.loads(line)["payload"] for line in rollout.read_text().splitlines()]
+        told = [each["info"] for each in entries if each.get("type") == "token_count" and each.get("info")]
+        (ended,) = [
+            line for line in bytes(standin.messages[-1].payload).splitlines() if b"response.completed" in line[6:]
+        ]
+        usage = json.loads(ended.removeprefix(b"data: "))["response"]["usage"]
+        assert told[-1]["last_token_usage"]["input_tokens"] == usage["input_tokens"]
+
+
+def test_claude_code_continues_with_the_session_s_system_prompt_so_that_only_a_switched_model_is_a_miss(
+    programs: Path, tmp_path: Path
+) -> None:
+    """An option for another system prompt changes no byte of a continued session."""
+    with standin_in_a_thread() as standin, serving(standin) as server:
+        workspace = open_workspace(CLAUDE_CODE, programs, server, tmp_path)
+        workspace.script({"reply": {"text": "All is done."}})
+        workspace.run("Begin here")
+        go_on = [*MNEMOSYNE, "run", *server.options, "--", *CLAUDE_CODE.command("Go on", goes_on=True)]
+        for option in (("--append-system-prompt", "Be brief."), ("--model", "claude-opus-4-8")):
+            finished([*go_on, *option], workspace.environment, workspace.project)
+        workspace.conversations()
+        assert not any(b"Be brief" in each.body for each in standin.messages)
+        usage = [*MNEMOSYNE, "usage", "--misses", "--json", "--data-dir", str(server.data_dir)]
+        rows = json.loads(finished(usage, workspace.environment, workspace.project))
+        assert [row["cause"] for row in rows if row["is_miss"]] == ["the model was switched"]

@@ -18,11 +18,11 @@ from threading import Thread
 import httpx2
 import pytest
 
+from campaigns.clients.agents import CODEX, SIGNED_IN_CODEX
 from campaigns.clients.first_party import PROVIDER, FirstParty, first_party
 from mnemosyne.http.headers import HOP_BY_HOP
 from mnemosyne.zstd import ZstdDecompressor
 from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI, OPENCODE
-from tests.clients.test_codex import run as run_of_codex
 from tests.clients.workspace import CLIENT_SECONDS, MNEMOSYNE, Server, Workspace, bare_environment, finished, visit
 
 pytestmark = pytest.mark.clients
@@ -175,35 +175,30 @@ def test_door_loses_no_beta_and_leaves_nothing_behind(workspace: Workspace, tmp_
 
 
 OPENAI = "api.openai.com"
-CODEX = ("codex", "-s", "danger-full-access", "exec", "--skip-git-repo-check", "-c", "model=gpt-5.5")
 
 
-@pytest.mark.parametrize("client", ["codex", "opencode"])
-def test_other_clients_work_through_the_door(client: str, programs: Path, server: Server, tmp_path: Path) -> None:
-    """Codex tries HTTP/2 and WebSockets first; opencode is no Node.js program."""
-    home, project, data = tmp_path / "home", tmp_path / "project", tmp_path / "data"
-    for folder in (home / "codex", project):
-        folder.mkdir(parents=True)
-    here = visit(server)
-    is_codex = client == "codex"
-    call = run_of_codex("echo more > more.txt") if is_codex else OPENCODE.shell("echo more > more.txt")
-    here.script(
+def work_through_the_door(workspace: Workspace, way: FirstParty, upstream: str) -> tuple[Path, list[str]]:
+    """The client writes a file by a command; return the log's folder and the outcomes of the recorded turns."""
+    call, data = workspace.agent.shell("echo more > more.txt"), workspace.home / "log"
+    workspace.script(
         {"when": {"prompt": "more", "tools": True}, "replies": [{"content": [call]}, {"text": "Done."}]},
         {"reply": {"text": "Title"}},
     )
-    with first_party(server.standin.port, tmp_path, {OPENAI: server.standin.port}) as way:
-        environ = bare_environment(home) | dict(OPENCODE.environment) | way.environment
-        environ |= {"CODEX_HOME": str(home / "codex"), "CODEX_API_KEY": "a-dummy-key"}
-        environ |= {"PATH": f"{programs}:{environ['PATH']}"}
-        upstream = f"https://{OPENAI if is_codex else PROVIDER}"
-        words = [*CODEX, "Write more."] if is_codex else OPENCODE.command("Write more.")
-        options = ["--door", "tls", "--data-dir", str(data), "--port", "0", "--upstream", upstream]
-        said = finished([*MNEMOSYNE, "run", *options, "--", *words], environ, project)
-    assert "Done." in said
-    assert (project / "more.txt").read_text() == "more\n"
-    (found,) = here.conversations(data)
-    assert sorted(turn.body for turn in found.turns) == sorted(each.body for each in here.standin.messages)
-    assert {turn.outcome for turn in found.turns} <= {"200 tool_use", "200 tool_calls", "200 end_turn", "200 completed"}
+    options = ("--door", "tls", "--data-dir", str(data), "--port", "0", "--upstream", f"https://{upstream}")
+    assert workspace.run("Write more.", options=options, **way.environment).text == "Done."
+    assert (workspace.project / "more.txt").read_text() == "more\n"
+    (found,) = workspace.conversations(data)
+    assert sorted(turn.body for turn in found.turns) == sorted(each.body for each in workspace.standin.messages)
+    return data, [turn.outcome for turn in found.turns]
+
+
+@pytest.mark.parametrize(("agent", "upstream"), [(CODEX, OPENAI), (OPENCODE, PROVIDER)], ids=["codex", "opencode"])
+def test_other_clients_work_through_the_door(workspace: Workspace, upstream: str, tmp_path: Path) -> None:
+    """Codex tries HTTP/2 and WebSockets first; opencode is no Node.js program."""
+    port = workspace.standin.port
+    with first_party(port, tmp_path, {OPENAI: port}) as way:
+        _, outcomes = work_through_the_door(workspace, way, upstream)
+    assert {*outcomes} <= {"200 tool_use", "200 tool_calls", "200 end_turn", "200 completed"}
 
 
 def holds(environ: Path, word: bytes) -> bool:
@@ -247,28 +242,19 @@ class PlanProvider(BaseHTTPRequestHandler):
 PLANS = "chatgpt.com"
 
 
-def test_codex_on_a_plan_is_recorded_and_its_token_is_not(programs: Path, server: Server, tmp_path: Path) -> None:
-    home, project, data = tmp_path / "home", tmp_path / "project", tmp_path / "data"
-    for folder in (home / "codex", project):
-        folder.mkdir(parents=True)
+@pytest.mark.parametrize("agent", [SIGNED_IN_CODEX], ids=["codex"])
+def test_codex_on_a_plan_is_recorded_and_its_token_is_not(workspace: Workspace, tmp_path: Path) -> None:
     claims = {"exp": 2**33, "https://api.openai.com/auth": {"chatgpt_account_id": "a", "chatgpt_plan_type": "pro"}}
     token = ".".join(urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in ({}, claims, {}))
     tokens = {"id_token": token, "access_token": token, "refresh_token": "r", "account_id": "a"}
     signed_in = {"auth_mode": "chatgpt", "tokens": tokens, "last_refresh": "2200-01-01T00:00:00Z"}
-    (home / "codex/auth.json").write_text(json.dumps(signed_in))
-    here = visit(server)
-    call = run_of_codex("echo more > more.txt")
-    here.script({"when": {"prompt": "more"}, "replies": [{"content": [call]}, {"text": "Done."}]})
-    plans = type("Plans", (PlanProvider,), {"port": server.standin.port})
+    (workspace.home / ".codex").mkdir()
+    (workspace.home / ".codex/auth.json").write_text(json.dumps(signed_in))
+    plans = type("Plans", (PlanProvider,), {"port": workspace.standin.port})
     with ThreadingHTTPServer(("127.0.0.1", 0), plans) as provider:
         Thread(target=provider.serve_forever, daemon=True).start()
-        with first_party(server.standin.port, tmp_path, {PLANS: provider.server_port}) as way:
-            environ = bare_environment(home) | way.environment | {"CODEX_HOME": str(home / "codex")}
-            environ["PATH"] = f"{programs}:{environ['PATH']}"
-            options = ["--door", "tls", "--data-dir", str(data), "--port", "0", "--upstream", f"https://{PLANS}"]
-            said = finished([*MNEMOSYNE, "run", *options, "--", *CODEX, "Write more."], environ, project)
+        with first_party(workspace.standin.port, tmp_path, {PLANS: provider.server_port}) as way:
+            data, outcomes = work_through_the_door(workspace, way, PLANS)
         provider.shutdown()
-    assert "Done." in said
-    (found,) = here.conversations(data)
-    assert [turn.outcome for turn in found.turns] == ["200 tool_calls", "200 completed"]
+    assert outcomes == ["200 tool_calls", "200 completed"]
     assert [each for each in data.rglob("*") if each.is_file() and token.encode() in each.read_bytes()] == []

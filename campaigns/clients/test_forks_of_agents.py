@@ -4,19 +4,15 @@ accepts all thinking, and the commands find the fork by its own name.
 
 import json
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from campaigns.clients.agents import OPENCODE_COMPATIBLE, OPENCODE_OPENAI, work
 from mnemosyne_lab.provider.reading import Body, Json
-from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI, OPENCODE
-from tests.clients.provider import standin_in_a_thread
-from tests.clients.test_codex import codex, run
+from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI
 from tests.clients.test_managed_agents import MANAGE
-from tests.clients.test_responses_of_opencode import COMPATIBLE, OPENAI, opencode
-from tests.clients.test_responses_of_opencode import run as bash
-from tests.clients.workspace import MNEMOSYNE, Workspace, bare_environment, finished, serving, visit
+from tests.clients.workspace import MNEMOSYNE, Workspace, finished
 from tests.http.managing import prompt_blocks, recall, text, think
 
 pytestmark = pytest.mark.clients
@@ -230,69 +226,23 @@ def test_fork_restores_the_files_of_its_turn_and_keeps_todays(workspace: Workspa
     assert (notes.read_text(), new.read_text()) == ("spoilt\n", "new\n")
 
 
-def test_codex_continues_from_a_turn_by_a_conversation_rebuilt_from_the_log(programs: Path, tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    with standin_in_a_thread() as standin, serving(standin, "--manage") as server:
-        here = visit(server)
-        here.script(
-            {
-                "when": {"prompt": "colour"},
-                "replies": [
-                    {"content": [think("Where was it?"), recall()]},
-                    {"content": [think("Look."), run("echo teal")]},
-                    {"text": "It is teal."},
-                ],
-            },
-            {"when": {"prompt": "And now"}, "reply": {"text": "It stays."}},
-            {"when": {"last": "Something else"}, "reply": {"text": "Else."}},
-        )
-        codex(server, programs, tmp_path, project, "Which colour is it?")
-        codex(server, programs, tmp_path, project, "And now?", "resume", "--last")
-        environ = bare_environment(tmp_path)
-        where = ("--data-dir", str(server.data_dir), "--json")
-        (listed,) = json.loads(finished([*MNEMOSYNE, "sessions", *where], environ, project))
-        before = [each.json()["input"] for each in standin.messages]
-        fork = ("--fork", f"{listed['id'][:8]}@2")
-        assert codex(server, programs, tmp_path, project, "Something else", of_run=fork) == "Else."
-        (after,) = [each.json()["input"] for each in standin.messages][len(before) :]
-        assert _without_ids(after)[: len(before[-1]) - 1] == _without_ids(before[-1])[:-1]
-        assert "And now" not in str(after)
-        branches = json.loads(finished([*MNEMOSYNE, "branches", listed["id"], *where], environ, project))
-        assert [(each["kind"], each["forked_at"]) for each in branches if each["kind"] == "fork"] == [("fork", 2)]
-        assert [str(each) for each in standin.violations] == []
-
-
-@pytest.mark.parametrize("provider", [OPENAI, COMPATIBLE])
-def test_opencode_continues_from_a_turn_of_a_model_of_another_company(
-    provider: str, programs: Path, tmp_path: Path
-) -> None:
-    with standin_in_a_thread() as standin, serving(standin) as server:
-        visit(server).script(
-            {"when": {"last": "Something else", "tools": True}, "reply": {"text": "Else."}},
-            {
-                "when": {"prompt": "colour", "tools": True},
-                "replies": [{"content": [think("Look."), text("I look."), bash("echo teal")]}, {"text": "It is teal."}],
-            },
-            {"reply": {"text": "Title"}},
-        )
-        opencode(server, programs, tmp_path, "Which colour is it?", provider=provider)
-        environ = bare_environment(tmp_path) | dict(OPENCODE.environment)
-        environ |= {"PATH": f"{programs}:{environ['PATH']}"}
-        where = ("--data-dir", str(server.data_dir), "--json")
-        (listed,) = json.loads(finished([*MNEMOSYNE, "sessions", *where], environ, tmp_path))
-        words = ("--", "opencode", "run", "-m", f"{provider}/gpt-5.5")
-        forked = [*MNEMOSYNE, "fork", listed["id"], "--at", "1", *where, *words]
-        made = json.loads(finished(forked, environ, tmp_path))
-        before = [body for each in standin.messages if (body := each.json()).get("tools")]
-        said = opencode(server, programs, tmp_path, "--session", made["id"], "Something else", provider=provider)
-        assert "Else." in said
-        (after,) = [body for each in standin.messages if (body := each.json()).get("tools")][len(before) :]
-        array = "input" if provider == OPENAI else "messages"
-        assert after[array][:-1] == before[1][array], "with the signed reasoning, the call and its result"
-        assert [str(each) for each in standin.violations] == []
-
-
-def _without_ids(items: list[Json]) -> list[Json]:
-    """Codex gives its own instructions new ids in each session."""
-    return [{key: value for key, value in item.items() if key != "id"} for item in items]
+@pytest.mark.parametrize("agent", [OPENCODE_OPENAI, OPENCODE_COMPATIBLE], ids=lambda agent: agent.provider)
+def test_opencode_continues_from_a_turn_of_a_model_of_another_company(workspace: Workspace) -> None:
+    replies = [
+        {"content": [think("Look."), text("I look."), workspace.agent.shell("echo teal")]},
+        {"text": "It is teal."},
+    ]
+    workspace.script(
+        {"when": {"last": "Something else", "tools": True}, "reply": {"text": "Else."}},
+        {"when": {"prompt": "colour", "tools": True}, "replies": replies},
+        {"reply": {"text": "Title"}},
+    )
+    work(workspace, "Which colour is it?")
+    (listed,) = [each for each in command(workspace, "sessions") if each["project"] == str(workspace.project)]
+    before = sent(workspace)
+    options = (*workspace.server.options, "--fork", f"{listed['id'][:8]}@1")
+    assert work(workspace, "Something else", options=options) == "Else."
+    (after,) = sent(workspace)[len(before) :]
+    array = "input" if "input" in after else "messages"
+    assert after[array][:-1] == before[1][array], "with the signed reasoning, the call and its result"
+    assert [str(each) for each in workspace.standin.violations] == []

@@ -80,8 +80,8 @@ IN_CI = [PLUGGED[0], pytest.param(PLUGGED[1], marks=pytest.mark.soak)]
 """The client of which a run takes less: one run of the other shows that its plugin does the same."""
 
 
-def remembers(plugged: Workspace) -> None:
-    """In a session with stored knowledge, the client saves the entry that its user asks for."""
+@pytest.mark.parametrize("plugged", PLUGGED, indirect=True, ids=[*REMEMBER])
+def test_session_gets_the_knowledge_once_and_saves_entries_for_the_next(plugged: Workspace) -> None:
     arguments = {"text": WANTED, "kind": "progress"}
     remember = {"type": "tool_use", "name": REMEMBER[plugged.agent.name], "input": arguments}
     plugged.script(
@@ -94,17 +94,6 @@ def remembers(plugged: Workspace) -> None:
     assert all(each.count(KNOWN) == 1 for each in told)
     (written,) = [each for each in memory(plugged, "memory", "list") if each["content"] == WANTED]
     assert (written["source"], written["kind"], written["scope"]) == ("agent", "progress", "project")
-
-
-@pytest.mark.parametrize("plugged", [PLUGGED[1]], indirect=True, ids=["opencode"])
-def test_session_gets_the_knowledge_and_saves_the_entry_it_is_asked_for(plugged: Workspace) -> None:
-    remembers(plugged)
-    assert plugged.standin.violations == []
-
-
-@pytest.mark.parametrize("plugged", IN_CI, indirect=True, ids=[*REMEMBER])
-def test_session_gets_the_knowledge_once_and_saves_entries_for_the_next(plugged: Workspace) -> None:
-    remembers(plugged)
     start = len(plugged.standin.messages)
     assert run(plugged, "When do we deploy?", goes_on=True) == "On Mondays."
     resumed = openings(plugged, start)

@@ -1,4 +1,5 @@
-"""A helper that is a real small model of a local server does each task, or its answer is rejected with a reason.
+"""A real local server with a small model: a managed client of it goes on beyond its window, and as a helper it does
+each task, or its answer is rejected with a reason.
 
 The model is too small for useful answers, and most are rejected. What counts is that nothing else depends on them.
 """
@@ -7,6 +8,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -23,6 +25,7 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import QUIET_SECONDS
 from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.helper import audit
 from mnemosyne.domain.helper.answer import ANSWER
@@ -31,14 +34,19 @@ from mnemosyne.domain.helper.task import Limits
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.input_events import HelperAsked, HelperWorked
+from mnemosyne.domain.session.round_events import EpochBegan
+from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.replay.deciding import review
+from mnemosyne.services.verifying import verify
 from tests.actors.spending import EnoughTurns
 from tests.actors.support import StoppableLog, events_of
 from tests.actors.test_helper_work import Cache
+from tests.app.home import at_home
 from tests.http.evicting import RECALL, Index, read_and_evict
 from tests.http.managing import Client, Stage, assert_nothing_of_ours, bare_stage, recall, text, think
 from tests.http.test_epochs import MINUTES, SMALL, Clock, answer, client_of, read, violations
 from tests.http.test_learned_facts import PROMPT, submit
+from tests.http.test_managed_openai import ChatTalk
 from tests.http.test_session_knowledge import KEY
 from tests.http.test_summarized_epochs import Copying
 from tests.http.test_summarized_epochs import played as play_tales
@@ -64,7 +72,7 @@ TASKS = {
 @pytest.fixture(scope="module")
 def local() -> Iterator[LocalServer]:
     python = find_python()
-    with local_server(python, find_small_model(python), CONTEXT, tells_likelihoods=False) as server:
+    with local_server(python, find_small_model(python), CONTEXT) as server:
         yield server
 
 
@@ -198,3 +206,43 @@ def outcome_of(event: HelperWorked | HelperAsked) -> str:
         return event.why or "accepted"
     assert bool(event.record) != bool(event.rejected)
     return "; ".join(event.rejected) or "accepted"
+
+
+# As the model of a client
+
+WINDOW = 3_000
+TELLS: dict[str, Any] = {"max_tokens": 20, "temperature": 0.0, "logprobs": True, "top_logprobs": 2}
+SAYS = TELLS | {"tool_choice": "none"}
+LOOKS = TELLS | {"tool_choice": {"type": "function", "function": {"name": "look"}}}
+
+
+async def ask(url: str, talk: ChatTalk) -> Any:
+    """The model looks into something and says what it thinks of it; return the latter with its likelihoods."""
+    talk.url = url
+    talk.history.append({"role": "user", "content": f"What is it, after {len(talk.history)} messages?"})
+    for members in (LOOKS, SAYS):
+        talk.members = members
+        reply = await talk.send()
+        assert talk.keep(reply) is (members is LOOKS), reply
+    choice = reply["choices"][0]
+    return choice["message"]["content"], choice["logprobs"]["content"]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_managed_conversation_begins_as_a_direct_one_and_continues_beyond_the_window(
+    stream: bool, local: LocalServer, tmp_path: Path, dsn: str
+) -> None:
+    direct = await ask(local.url, ChatTalk(stream=stream, size=100))
+    options = [*local.options, "--manage-window", str(WINDOW)]
+    talk = ChatTalk(stream=stream, size=100)
+    async with at_home(tmp_path, dsn) as home, home.served("observe", *local.options) as served:
+        assert await ask(served.url, ChatTalk(stream=stream, size=100)) == direct
+        async with home.served("manage", *options) as managing:
+            for _ in range(6):
+                await ask(managing.url, talk)
+        async with open_storage(home.config) as storage:
+            streams = await storage.events.streams()
+            events = [each.envelope.event for one in streams for each in await storage.events.read(one)]
+            assert {(await verify(storage, one)).verdict for one in streams} == {"ok"}
+    assert [each for each in events if isinstance(each, EpochBegan)]
+    assert not [name for name in NAMES if any(name.encode() in reply.body for reply in talk.replies)]

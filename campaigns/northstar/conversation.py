@@ -57,50 +57,37 @@ class Prompt:
 
 TOPICS = ("upload client", "webhook sender", "search index", "billing export", "login service")
 
-SUBJECTS = (
-    Subject(
-        "upload client",
-        "retry back-off",
-        ("exponential from 250 ms up to 30 s", "a fixed pause of 5 s", "linear in steps of 2 s"),
-    ),
-    Subject("upload client", "part size", ("8 MiB", "64 MiB", "1 MiB")),
-    Subject("upload client", "checksum", ("BLAKE3 over each part", "MD5 over the whole file", "CRC32C over each part")),
-    Subject(
-        "upload client",
-        "progress report",
-        ("one event for each part", "one event each second", "one event for each percent"),
-    ),
-    Subject(
-        "webhook sender",
-        "retry back-off",
-        ("doubling from 1 minute up to 6 hours", "every 10 minutes for a day", "three tries 20 s apart"),
-    ),
-    Subject(
-        "webhook sender",
-        "signature scheme",
-        ("HMAC-SHA256 over the raw body", "Ed25519 over the digest", "a bearer token"),
-    ),
-    Subject("webhook sender", "failure limit", ("12 failures in a row", "3 failures in a row", "40 failures in a day")),
-    Subject("webhook sender", "payload format", ("JSON with a version field", "form fields", "CBOR")),
-    Subject("search index", "cache lifetime", ("90 seconds", "15 minutes", "one day")),
-    Subject("search index", "tokenizer", ("trigrams with folded accents", "whole words", "byte pairs")),
-    Subject("search index", "shard count", ("16 shards", "4 shards", "one shard for each tenant")),
-    Subject("search index", "rebuild schedule", ("each Sunday at 03:00 UTC", "after each release", "never by itself")),
-    Subject("billing export", "rounding rule", ("half to even for each line", "half up on the total", "always down")),
-    Subject("billing export", "file format", ("Parquet with zstd", "CSV with semicolons", "one JSON object a line")),
-    Subject("billing export", "time zone", ("UTC for all customers", "the customer's own zone", "Europe/Zurich")),
-    Subject("billing export", "partition key", ("customer and month", "the day of the invoice", "the currency")),
-    Subject("login service", "cache lifetime", ("10 minutes", "45 seconds", "until the process ends")),
-    Subject(
-        "login service", "password hash", ("Argon2id with 64 MiB", "scrypt with N of 32768", "bcrypt with cost 13")
-    ),
-    Subject(
-        "login service",
-        "lockout rule",
-        ("5 wrong tries lock for 15 minutes", "10 wrong tries lock for an hour", "none"),
-    ),
-    Subject("login service", "session length", ("12 hours", "30 days", "until the browser closes")),
-)
+_SUBJECTS = """\
+upload client: retry back-off: exponential from 250 ms up to 30 s; a fixed pause of 5 s; linear in steps of 2 s
+upload client: part size: 8 MiB; 64 MiB; 1 MiB
+upload client: checksum: BLAKE3 over each part; MD5 over the whole file; CRC32C over each part
+upload client: progress report: one event for each part; one event each second; one event for each percent
+webhook sender: retry back-off: doubling from 1 minute up to 6 hours; every 10 minutes for a day; three tries 20 s apart
+webhook sender: signature scheme: HMAC-SHA256 over the raw body; Ed25519 over the digest; a bearer token
+webhook sender: failure limit: 12 failures in a row; 3 failures in a row; 40 failures in a day
+webhook sender: payload format: JSON with a version field; form fields; CBOR
+search index: cache lifetime: 90 seconds; 15 minutes; one day
+search index: tokenizer: trigrams with folded accents; whole words; byte pairs
+search index: shard count: 16 shards; 4 shards; one shard for each tenant
+search index: rebuild schedule: each Sunday at 03:00 UTC; after each release; never by itself
+billing export: rounding rule: half to even for each line; half up on the total; always down
+billing export: file format: Parquet with zstd; CSV with semicolons; one JSON object a line
+billing export: time zone: UTC for all customers; the customer's own zone; Europe/Zurich
+billing export: partition key: customer and month; the day of the invoice; the currency
+login service: cache lifetime: 10 minutes; 45 seconds; until the process ends
+login service: password hash: Argon2id with 64 MiB; scrypt with N of 32768; bcrypt with cost 13
+login service: lockout rule: 5 wrong tries lock for 15 minutes; 10 wrong tries lock for an hour; none
+login service: session length: 12 hours; 30 days; until the browser closes"""
+"""Topic, name, options."""
+
+
+def _read_subject(row: str) -> Subject:
+    topic, name, options = row.split(": ")
+    one, other, last = options.split("; ")
+    return Subject(topic, name, (one, other, last))
+
+
+SUBJECTS = tuple(map(_read_subject, _SUBJECTS.splitlines()))
 
 REVISED = (1, 8, 18)
 """The subjects that are decided on once more, by their number; the last of them by the user."""
@@ -206,27 +193,14 @@ def _works(chance: random.Random) -> Iterator[Prompt]:
     """Work on one topic for a while, then on another."""
     while True:
         topic = chance.choice(TOPICS)
-        files = [f"{folder(topic)}/{name}.py" for name in chance.sample(_MODULES, 4)]
+        files = [f"{folder(topic)}/{name}.py" for name in chance.sample(_MODULES.split(), 4)]
         for _ in range(chance.randint(3, 7)):
             yield Prompt(PromptKind.WORK, _work(chance, topic, files))
 
 
 _MODULES = (
-    *(
-        "app",
-        "batching",
-        "cli",
-        "clock",
-        "codec",
-        "config",
-        "errors",
-        "events",
-        "gateway",
-        "health",
-        "limits",
-        "models",
-    ),
-    *("pipeline", "pool", "queue", "report", "router", "schema", "state", "store", "sync", "transport", "worker"),
+    "app batching cli clock codec config errors events gateway health limits models "
+    "pipeline pool queue report router schema state store sync transport worker"
 )
 
 
@@ -298,10 +272,10 @@ def _notes(path: str) -> Iterator[str]:
 
 
 _NAMES = (
-    *("amber", "basin", "cargo", "delta", "ember", "fjord", "grove", "haven", "inlet", "jetty", "knoll", "ledge"),
-    *("marsh", "north", "orbit", "prism", "quill", "ridge", "slate", "tidal", "umber", "vault", "wharf", "xenon"),
+    "amber basin cargo delta ember fjord grove haven inlet jetty knoll ledge "
+    "marsh north orbit prism quill ridge slate tidal umber vault wharf xenon"
 )
 
 
 def _name(chance: random.Random) -> str:
-    return chance.choice(_NAMES)
+    return chance.choice(_NAMES.split())

@@ -13,13 +13,28 @@ from itertools import islice
 import pytest
 
 from campaigns.payers.playing import PAYERS, WITHIN, Payer, hold
-from campaigns.payers.story import long_work
 from mnemosyne_lab.evaluation import tariffs
 from mnemosyne_lab.evaluation.tariffs import JudgedTariff
 from tests.domain.recorded import folder
+from tests.lab.evaluation.recordings import session as make_session
 
 AS_OTHERS = (tariffs.API_1H, tariffs.QUOTA, tariffs.OPENAI_BEFORE)
 """Tariffs that bill by the rules of another, at other prices or for another time."""
+
+
+BREAKS = {15: 400, 28: 4_000}
+"""Seconds before the user asks for a file: after one break entries of five minutes have expired, after the other those
+of an hour.
+"""
+
+WORK = make_session(
+    [
+        step
+        for number in range(40)
+        for step in (("read", number, BREAKS.get(number, 40)), ("edit", number, 15), ("say", number + 1, 15))
+    ]
+)
+"""Files are read and changed one after the other."""
 
 
 def by_tariff(*, but: Container[JudgedTariff] = ()) -> pytest.MarkDecorator:
@@ -36,7 +51,7 @@ def by_tariff(*, but: Container[JudgedTariff] = ()) -> pytest.MarkDecorator:
 @by_tariff(but=AS_OTHERS)
 async def test_bill_of_a_made_session_agrees_with_evaluate_and_managing_is_no_dearer(payer: Payer) -> None:
     """Sizes are estimates, and a rewrite near the break-even point happens some requests earlier or later."""
-    held = await hold(payer, long_work())
+    held = await hold(payer, WORK)
     assert abs(held.unmanaged.share) < WITHIN, held
     assert held.managed.share < WITHIN, held
 

@@ -1,40 +1,19 @@
-"""Recorded bodies are loaded, laid out, viewed and segmented without loss."""
+"""Recorded bodies are laid out, viewed and segmented without loss."""
 
 from collections.abc import Sequence
 
-import trio
-
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
-from mnemosyne.domain.history import loading
 from mnemosyne.domain.history.context_view import view
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import SeenMessage, segment
-from mnemosyne.domain.session.state import Session, evolve
-from mnemosyne.domain.tools.cleanup_tags import (
-    of_reply,
-    visible,
-)
+from mnemosyne.domain.tools.cleanup_tags import of_reply, visible
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain import recorded
 from tests.domain.cost.test_prompt_layout import contents_of, laid
 from tests.domain.objects.test_full_text import blocks_of
-from tests.domain.recorded import captures, dumps, sessions
-from tests.replay.recordings import played, streams
-from tests.replay.session_tapes import tape_of
-
-
-def test_real_sessions_are_loaded_as_they_are_folded() -> None:
-    for recording in sessions(every=50):
-        log, _ = played(tape_of(recording))
-        (stream,) = streams(log)
-        events = list(trio.run(log.read, stream))
-        folded = loaded = Session()
-        for each in events:
-            folded = evolve(folded, each.envelope.event)
-            loaded = evolve(loaded, loading.without_body(each.envelope.event))
-        assert loading.with_bodies(loaded, str(stream), events) == folded
+from tests.domain.recorded import captures, dumps
 
 
 def test_captured_requests_have_valid_markers_and_extend_their_predecessors() -> None:

@@ -43,6 +43,10 @@ class Clock:
         self.now += 1_000
         return self.now
 
+    def pause(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += int(seconds * 1e6)
+
 
 @attrs.define(kw_only=True)
 class Scene:
@@ -67,10 +71,6 @@ class Scene:
 
     def check(self) -> None:
         assert not self.judge.faults, "\n".join([self.name, *self.judge.faults])
-
-    def pause(self, seconds: float) -> None:
-        """Let time pass, if the test controls the clock."""
-        self.clock.now += int(seconds * 1e6)
 
     async def restart(self, mode: Mode = Mode.MANAGE) -> None:
         await self.again(mode)

@@ -13,14 +13,12 @@ from campaigns.scenarios.agent import (
     Agent,
     ask,
     call,
-    fails,
     file_of,
     look_up,
     marks_in,
     model_replies,
     read,
     restore,
-    rewind,
     text,
     think,
     tool,
@@ -55,6 +53,12 @@ def final_text(reply: ReadReply) -> str:
     """The final text of a reply that ended normally."""
     assert reply.ended, reply
     return str(reply.content[-1].get("text"))
+
+
+async def works(agent: Agent, prompt: str, *replies: list[Json], last: str = "Done.") -> None:
+    """A prompt and every requested result: the model gives these replies, and finishes."""
+    agent.hears(*replies)
+    assert final_text(await agent.work(prompt)) == last
 
 
 async def reads(agent: Agent, files: int, first: int = 0, words: str = "Go through the files.") -> ReadReply:
@@ -103,8 +107,11 @@ async def images_and_documents(scene: Scene) -> None:
         reply = await agent.turn(*agent.results(reply, output))
     assert final_text(reply) == "Done."
     await writes(agent, 6)
-    agent.hears([think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:3])])
-    assert final_text(await agent.work("What was in the picture?")) == "Done."
+    await works(
+        agent,
+        "What was in the picture?",
+        [think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:3])],
+    )
     await writes(agent, 3, first=20)
 
 
@@ -175,24 +182,6 @@ async def a_client_that_clears_old_results_itself(scene: Scene) -> None:
             if block["type"] == "tool_result":
                 block["content"] = "[Old tool result content cleared]"
     await writes(agent, 3, first=10)
-
-
-@story()
-async def a_turn_that_is_refused_and_fails_before_a_restart(scene: Scene) -> None:
-    """The first attempt is refused for its thinking, sent again without, and fails without any output."""
-    agent = scene.agent()
-    for words in ("First.", "Second."):
-        agent.hears([think(), text("Done.")])
-        await agent.prompt_with(words)
-    agent.tools = [*agent.tools, tool("mcp__db__query")]
-    rewind(agent, 1)
-    agent.hears(fails(429))
-    agent.add_prompt(text("Otherwise."))
-    assert (await agent.send()).status == 429
-    assert final_text(agent.take(await agent.send())) == "Done."
-    await scene.restart()
-    agent.hears([think(), ask()])
-    assert final_text(await agent.prompt_with("And on.")) == "Done."
 
 
 @story()
@@ -326,13 +315,11 @@ async def a_model_that_takes_no_system_messages(scene: Scene) -> None:
     agent.history = [{"role": "user", "content": [first["content"][0], *operator["content"], *first["content"][1:]]}]
     agent.history += rest
     agent.members = {"thinking": {"type": "enabled", "budget_tokens": 31999}, "max_tokens": 32000}
-    agent.hears([think(), ask()], [think(), read("/b.py"), look_up()])
-    assert final_text(await agent.work("And now?")) == "Done."
+    await works(agent, "And now?", [think(), ask()], [think(), read("/b.py"), look_up()])
     await writes(agent, 3)
     agent.model, agent.history = "claude-opus-5-5", [first, operator, *agent.history[1:]]
     agent.members = {"thinking": {"type": "adaptive"}, "max_tokens": 32000}
-    agent.hears([think(), ask()], [think(), read("/c.py")])
-    assert final_text(await agent.work("And back?")) == "Done."
+    await works(agent, "And back?", [think(), ask()], [think(), read("/c.py")])
 
 
 @story()
@@ -340,8 +327,7 @@ async def a_client_that_asks_for_dropped_blocks(scene: Scene) -> None:
     agent = scene.agent()
     binding = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     agent.members, agent.betas = {"thinking": binding, "max_tokens": 32000}, BETAS + DROPPING
-    agent.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), read("/b.py")])
-    assert final_text(await agent.work("Go.")) == "Done."
+    await works(agent, "Go.", [think(), ask(), read("/a.py")], [think(), look_up()], [think(), read("/b.py")])
     agent.tools = agent.tools[:-1]
     await writes(agent, 4)
 
@@ -391,8 +377,9 @@ async def a_result_larger_than_the_window(scene: Scene) -> None:
     reply = await agent.work("Read it.", lambda each: file_of(each, 1500 if "huge" in json.dumps(each) else 60))
     assert final_text(reply) == "Done."
     await writes(agent, 3)
-    agent.hears([think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:2])])
-    assert final_text(await agent.work("What was in it?")) == "Done."
+    await works(
+        agent, "What was in it?", [think(), *(restore(mark) for mark in marks_in(scene.sent[-1]["messages"])[:2])]
+    )
 
 
 @story()
@@ -416,8 +403,7 @@ async def a_client_that_strips_its_thinking(scene: Scene) -> None:
     for message in agent.history:
         if message["role"] == "assistant":
             message["content"] = [block for block in message["content"] if block["type"] != "thinking"]
-    agent.hears([think(), ask(), read("/c.py")])
-    assert final_text(await agent.work("And on.")) == "Done."
+    await works(agent, "And on.", [think(), ask(), read("/c.py")])
     await writes(agent, 3)
 
 

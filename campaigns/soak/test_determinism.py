@@ -1,27 +1,16 @@
-"""A replay depends on the recordings alone: not on the hash seed, the time zone, the processors or the network."""
+"""A replay depends on the recordings alone: not on the hash seed, the time zone or the processors."""
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
-import trio
 
 from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan
-from mnemosyne.domain.wire import identity
-from mnemosyne.http.headers import HOP_BY_HOP
-from tests.cli.support import MNEMOSYNE, environ_for, serving
 from tests.domain.recorded import folder
-from tests.http.playback import open_playback
-from tests.http.raw_client import exchange
 from tests.replay.recordings import session
-from tests.replay.session_tapes import tape_of
-from tests.replay.tapes import Arrives, Tape, TapedReply
 
 RESET = {
     "before_msg": 5,
@@ -77,66 +66,3 @@ def test_two_managed_runs_give_the_same_log_byte_for_byte() -> None:
 def test_two_runs_over_all_real_sessions_give_the_same_log() -> None:
     for path in folder("sessions").glob("*.jsonl"):
         check_two_runs(path.read_bytes(), Mode.OBSERVE)
-
-
-# Over loopback
-
-
-@pytest.mark.soak
-async def test_the_command_replays_a_managed_session_of_a_real_server(tmp_path: Path) -> None:
-    """With its database, index, worker and clock; in a smaller window the changed turns are named."""
-    tape = tape_of(SESSIONS[-1])
-    steps = [*tape.steps()]
-    home = tmp_path / "home"
-    home.mkdir()
-    replies = [(_type(step), step.payload) for step in steps if isinstance(step, TapedReply)]
-    async with open_playback(replies) as provider, open_server(home, provider.url, MNEMOSYNE_MODE="manage") as url:
-        for step in steps:
-            if isinstance(step, Arrives):
-                got = await exchange(url, "/v1/messages", step.body, headers=_headers(step))
-                assert (got.status, got.cut) == (200, False)
-    assert await replay_session(home, tape) == 0
-    code, found = await replay_output(home, tape, "--window", "20000", "--json")
-    differing = json.loads(found)
-    assert (code, differing["skipped"]) == (1, [])
-    assert differing["turns"]
-    assert {each["turn"] for each in differing["differences"]} == set(differing["turns"])
-
-
-async def replay_session(home: Path, tape: Tape) -> int:
-    """The exit code of a replay of the session that the server recorded from a tape."""
-    code, said = await replay_output(home, tape)
-    assert b"0 skipped: the same today" in said, said
-    return code
-
-
-async def replay_output(home: Path, tape: Tape, *options: str) -> tuple[int, bytes]:
-    """The exit code and the output of that replay."""
-    client = next(identity.read_client_headers(step.headers) for step in tape.steps() if isinstance(step, Arrives))
-    assert client.external_id is not None
-    command = [*MNEMOSYNE, "replay", "--from-log", client.external_id, *options]
-    done = await trio.run_process(command, env=environ_for(home), check=False, capture_stdout=True)
-    return done.returncode, done.stdout
-
-
-def _type(step: TapedReply) -> str:
-    assert step.head.status == 200, "the provider of this test knows no other"
-    return dict(step.head.headers)[b"content-type"].decode()
-
-
-def _headers(step: Arrives) -> list[tuple[bytes, bytes]]:
-    left_out = HOP_BY_HOP | {b"host", b"content-length", b"accept-encoding"}
-    pairs = [(name.encode(), value.encode()) for name, value in step.headers]
-    return [pair for pair in pairs if pair[0].lower() not in left_out]
-
-
-@asynccontextmanager
-async def open_server(home: Path, upstream: str, **variables: str) -> AsyncIterator[str]:
-    """A real server with the embedded database, in a process of its own."""
-    server = serving("--upstream", upstream, environ=environ_for(home, **variables))
-    url = await trio.to_thread.run_sync(server.__enter__)
-    try:
-        yield url
-    finally:
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(server.__exit__, None, None, None)

@@ -51,9 +51,7 @@ PAUSES = (1, 200, 400, 3_700, 4_000)
 MORE_TOOLS: tuple[list[Json], ...] = ([], [tool("mcp__db__query")], [tool("mcp__db__query"), tool("mcp__db__schema")])
 
 FAULTS: tuple[Json, ...] = (
-    {"kind": "cut", "at": 0},
-    {"kind": "cut", "at": 3},
-    {"kind": "cut", "at": "content_block_delta", "inside": 20},
+    *({"kind": "cut", "at": event, "inside": byte} for event in range(12) for byte in (0, 1, 20, 90)),
     {"kind": "cut", "at": "message_delta"},
     {"kind": "cut_before_reply"},
     {"kind": "error_event", "at": "content_block_start"},
@@ -324,7 +322,7 @@ class Pauses:
     seconds: int
 
     async def __call__(self, walk: Walk) -> None:
-        walk.scene.pause(self.seconds)
+        walk.scene.clock.pause(self.seconds)
 
 
 @attrs.frozen

@@ -39,12 +39,15 @@ class Codex(ByCommands):
 
     model: str | None = "gpt-5.5"
     environment: Mapping[str, str] = attrs.field(factory=lambda: dict.fromkeys(KEYS, "a-dummy-key"))
+    compacts_at: int | None = None
+    """Tokens."""
     name = "codex"
     side_branches: Mapping[str, int] = {}
     waits_for_subagents = True
 
     def command(self, prompt: str, *, goes_on: bool = False, fork_of: str = "") -> list[str]:
-        return command_for(prompt, *(["resume", "--last"] if goes_on else []), model=self.model)
+        limit = ["-c", f"model_auto_compact_token_limit={self.compacts_at}"] if self.compacts_at else []
+        return command_for(prompt, *limit, *(["resume", "--last"] if goes_on else []), model=self.model)
 
     def parse_output(self, output: str) -> AgentOutput:
         return AgentOutput("", output.strip(), 0.0)

@@ -20,14 +20,14 @@ from typing import Any
 
 import attrs
 
+from campaigns.clients.agents import Codex
 from mnemosyne.app.threads import in_a_thread
 from mnemosyne_lab.provider import from_data, open_standin
 from mnemosyne_lab.provider.reading import Body
 from mnemosyne_lab.provider.script import ScriptedReply
-from tests.clients.agents import CLAUDE_CODE, Block
+from tests.clients.agents import CLAUDE_CODE, Agent, Block
 from tests.clients.installing import installed
-from tests.clients.test_codex import codex, execute
-from tests.clients.workspace import MNEMOSYNE, Server, bare_environment, finished, open_workspace, serving
+from tests.clients.workspace import MNEMOSYNE, bare_environment, finished, open_workspace, serving
 
 Json = dict[str, Any]
 
@@ -239,18 +239,21 @@ def _texts(items: list[Json]) -> Iterator[str]:
 def play(client: str, folder: Path, turns: int, *, manage: bool) -> Model:
     """Play so many turns and print the numbers after each part; then verify the whole log."""
     programs, project, data_dir = installed(), folder / "project", folder / "data"
-    model = Model(project, lambda *part: execute(_print(*part)), lambda *edit: execute(_sed(*edit)), execute)
-    if client == "claude":
-        model = Model(project, _read, CLAUDE_CODE.edit, CLAUDE_CODE.shell, CLAUDE_CODE.fork)
+    agent: Agent = CLAUDE_CODE if client == "claude" else Codex(None, compacts_at=LIMIT)
+    fork = CLAUDE_CODE.fork if client == "claude" else None
+    look = _read if client == "claude" else lambda *part: agent.shell(_print(*part))
+    model = Model(project, look, agent.edit, agent.shell, fork)
     settings = ("--manage", "--manage-window", str(WINDOW)) if manage else ()
     with (
         in_a_thread(lambda: open_standin(from_data({}), model=model), "the provider of the campaign") as standin,
         serving(standin, *settings, data_dir=data_dir) as server,
     ):
-        work = _make(client, programs, folder, server)
+        workspace = open_workspace(agent, programs, server, folder)
+        options = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(LIMIT + 33_000)}
         while model.at < turns:
             model.end = min(model.at + PART, turns)
-            assert work(f"Go on up to turn {model.end}.", model.at > 0) == f"{model.end} turns are done."
+            said = workspace.run(f"Go on up to turn {model.end}.", goes_on=model.at > 0, **options)
+            assert said.text == f"{model.end} turns are done."
             for each in standin.messages:
                 model.counts[f"status {each.status}"] += 1
                 prompt, cached = _usage(bytes(each.payload))
@@ -275,10 +278,6 @@ def _print(file: Path, lines: range | None) -> str:
     return f"sed -n '{lines.start + 1},{lines.stop}p' {file}" if lines else f"cat {file}"
 
 
-def _sed(file: Path, old: str, new: str) -> str:
-    return f"sed -i 's/{old}/{new}/' {file}"
-
-
 def _usage(payload: bytes) -> tuple[int, int]:
     """The tokens of a prompt, and how many of them were read from the cache."""
 
@@ -288,22 +287,6 @@ def _usage(payload: bytes) -> tuple[int, int]:
 
     read = first(b"cache_read_input_tokens")
     return first(b"input_tokens") + read + first(b"cache_creation_input_tokens"), read + first(b"cached_tokens")
-
-
-def _make(client: str, programs: Path, folder: Path, server: Server) -> Callable[[str, bool], str]:
-    """What sends a prompt to the client and waits for the end of its work."""
-    if client == "claude":
-        workspace = open_workspace(CLAUDE_CODE, programs, server, folder)
-        limit = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(LIMIT + 33_000)}
-        return lambda prompt, goes_on: workspace.run(prompt, goes_on=goes_on, **limit).text
-    for name in ("home", "project"):
-        (folder / name).mkdir()
-
-    def send(prompt: str, goes_on: bool) -> str:
-        options = ["-c", f"model_auto_compact_token_limit={LIMIT}", *(["resume", "--last"] if goes_on else [])]
-        return codex(server, programs, folder / "home", folder / "project", prompt, *options, model=None)
-
-    return send
 
 
 def main() -> None:

@@ -103,10 +103,8 @@ def test_codex_shows_the_window_of_the_last_round(programs: Path, tmp_path: Path
         (rollout,) = (workspace.home / ".codex/sessions").rglob("*.jsonl")
         entries = [json.loads(line)["payload"] for line in rollout.read_text().splitlines()]
         told = [each["info"] for each in entries if each.get("type") == "token_count" and each.get("info")]
-        (ended,) = [
-            line for line in bytes(standin.messages[-1].payload).splitlines() if b"response.completed" in line[6:]
-        ]
-        usage = json.loads(ended.removeprefix(b"data: "))["response"]["usage"]
+        lines = [line for line in bytes(standin.messages[-1].payload).splitlines() if line.startswith(b"data: {")]
+        usage = json.loads(lines[-1].removeprefix(b"data: "))["response"]["usage"]
         assert told[-1]["last_token_usage"]["input_tokens"] == usage["input_tokens"]
 
 

@@ -3,10 +3,8 @@ requests.
 """
 
 import json
-from collections.abc import Callable
+from functools import partial
 from typing import Any
-
-import attrs
 
 from campaigns.scenarios.agent import (
     BETAS,
@@ -28,25 +26,15 @@ from campaigns.scenarios.scene import Scene, Story
 
 DROPPING = ",thinking-binding-controls-2026-08-01"
 
-STORIES: dict[str, "StoryEntry"] = {}
+STORIES: dict[str, Story] = {}
+REWRITING = ("images-and-documents", "searches-that-the-provider-runs", "manual-thinking")
+"""Those that evict something."""
 
 
-@attrs.frozen(kw_only=True)
-class StoryEntry:
-    """A story, and whether it evicts something."""
-
-    play: Story
-    rewrites: bool = False
-
-
-def story(*, rewrites: bool = False) -> Callable[[Story], Story]:
+def story(play: Story) -> Story:
     """Adds a story to the table."""
-
-    def add_story(play: Story) -> Story:
-        STORIES[play.__name__.replace("_", "-")] = StoryEntry(play=play, rewrites=rewrites)
-        return play
-
-    return add_story
+    STORIES[play.__name__.replace("_", "-")] = play
+    return play
 
 
 def final_text(reply: ReadReply) -> str:
@@ -94,7 +82,7 @@ PDF: Json = {
 }
 
 
-@story(rewrites=True)
+@story
 async def images_and_documents(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), read("/a.png"), ask()], [think(), read("/b.pdf"), call("Bash", command="screenshot")])
@@ -142,7 +130,7 @@ def searched(number: int, results: int = 3) -> list[Json]:
     ]
 
 
-@story(rewrites=True)
+@story
 async def searches_that_the_provider_runs(scene: Scene) -> None:
     agent = scene.agent()
     agent.tools = [*agent.tools, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]
@@ -156,7 +144,7 @@ async def searches_that_the_provider_runs(scene: Scene) -> None:
         await writes(agent, 2, first=10 * number)
 
 
-@story()
+@story
 async def our_marks_sent_back_and_edited(scene: Scene) -> None:
     agent = scene.agent()
     await writes(agent, 6)
@@ -173,7 +161,7 @@ async def our_marks_sent_back_and_edited(scene: Scene) -> None:
     await writes(agent, 3, first=20)
 
 
-@story()
+@story
 async def a_client_that_clears_old_results_itself(scene: Scene) -> None:
     agent = scene.agent()
     await reads(agent, 4)
@@ -184,7 +172,7 @@ async def a_client_that_clears_old_results_itself(scene: Scene) -> None:
     await writes(agent, 3, first=10)
 
 
-@story()
+@story
 async def deferred_tools_that_are_searched_for(scene: Scene) -> None:
     agent = scene.agent()
     agent.tools = [*agent.tools, tool("ToolSearch"), tool("WebSearch", defer_loading=True)]
@@ -195,7 +183,7 @@ async def deferred_tools_that_are_searched_for(scene: Scene) -> None:
     await writes(agent, 4)
 
 
-@story()
+@story
 async def titles_and_summaries_alongside(scene: Scene) -> None:
     agent = scene.agent()
     schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
@@ -212,27 +200,7 @@ async def titles_and_summaries_alongside(scene: Scene) -> None:
     assert final_text(await agent.turn(*agent.results(reply))) == "Done."
 
 
-@story()
-async def thinking_that_is_omitted(scene: Scene) -> None:
-    agent = scene.agent()
-    agent.members = {"thinking": {"type": "adaptive", "display": "omitted"}, "max_tokens": 32000}
-    agent.hears([think(), ask(), think("more")], [think(), read("/a.py")], [think(), think(), text("Fine.")])
-    assert final_text(await agent.work("What was it?")) == "Fine."
-    await writes(agent, 6)
-    await reads(agent, 3, first=20)
-
-
-@story(rewrites=True)
-async def manual_thinking(scene: Scene) -> None:
-    agent = scene.agent(model="claude-sonnet-4-6")
-    agent.members = {"thinking": {"type": "enabled", "budget_tokens": 31999}, "max_tokens": 32000}
-    for number in range(3):
-        agent.hears([think(), ask()], [think(), read(f"/a{number}.py")], [read(f"/b{number}.py"), look_up()])
-        assert final_text(await agent.work(f"Step {number}")) == "Done."
-        await writes(agent, 3, first=10 * number)
-
-
-@story()
+@story
 async def javascript_writes_it_again(scene: Scene) -> None:
     """Whole floats become integers, texts keep their white space, blank texts return, keys change their order."""
     agent = scene.agent()
@@ -253,7 +221,7 @@ async def javascript_writes_it_again(scene: Scene) -> None:
         await writes(agent, 2, first=10 * number)
 
 
-@story()
+@story
 async def results_of_every_kind(scene: Scene) -> None:
     agent = scene.agent()
     kinds: list[Any] = [
@@ -278,7 +246,7 @@ async def results_of_every_kind(scene: Scene) -> None:
     await writes(agent, 3)
 
 
-@story()
+@story
 async def reminders_in_the_midst_of_a_loop(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask(), read("/a.py")])
@@ -293,7 +261,7 @@ async def reminders_in_the_midst_of_a_loop(scene: Scene) -> None:
     await writes(agent, 3)
 
 
-@story()
+@story
 async def thinking_that_is_turned_off_and_on(scene: Scene) -> None:
     agent = scene.agent()
     for number, thinks in enumerate((True, False, True)):
@@ -305,7 +273,7 @@ async def thinking_that_is_turned_off_and_on(scene: Scene) -> None:
         assert final_text(await agent.prompt_with("Harder.")) == "Done."
 
 
-@story()
+@story
 async def a_model_that_takes_no_system_messages(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask(), read("/a.py")])
@@ -322,38 +290,7 @@ async def a_model_that_takes_no_system_messages(scene: Scene) -> None:
     await works(agent, "And back?", [think(), ask()], [think(), read("/c.py")])
 
 
-@story()
-async def a_client_that_asks_for_dropped_blocks(scene: Scene) -> None:
-    agent = scene.agent()
-    binding = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
-    agent.members, agent.betas = {"thinking": binding, "max_tokens": 32000}, BETAS + DROPPING
-    await works(agent, "Go.", [think(), ask(), read("/a.py")], [think(), look_up()], [think(), read("/b.py")])
-    agent.tools = agent.tools[:-1]
-    await writes(agent, 4)
-
-
-@story()
-async def automatic_caching_and_four_markers(scene: Scene) -> None:
-    agent = scene.agent(marks=2)
-    agent.hears([think(), ask(), read("/a.py")])
-    await agent.work("Go.")
-    agent.marks = 0
-    agent.members["cache_control"] = {"type": "ephemeral"}
-    agent.hears([think(), look_up(), read("/b.py")])
-    await agent.work("And on.")
-    await writes(agent, 4)
-
-
-@story()
-async def a_program_without_a_session(scene: Scene) -> None:
-    agent = scene.agent(betas="", target="/v1/messages")
-    agent.headers = {"user-agent": "Anthropic/Python 2.11.0", "x-claude-code-session-id": None}
-    agent.hears([think(), ask()], [think(), read("/a.py"), look_up()], [think(), text("Well.")])
-    assert final_text(await agent.work(f"Go, {scene.name}.")) == "Well."
-    await writes(agent, 4)
-
-
-@story()
+@story
 async def probes_and_warm_ups(scene: Scene) -> None:
     agent = scene.agent()
     probe = scene.agent(tools=[], model="claude-haiku-4-5", marks=0)
@@ -370,7 +307,7 @@ async def probes_and_warm_ups(scene: Scene) -> None:
     assert final_text(await agent.turn(*agent.results(reply))) == "Done."
 
 
-@story()
+@story
 async def a_result_larger_than_the_window(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), read("/huge.log"), ask()], [think(), look_up()], [think(), read("/b.py")])
@@ -382,7 +319,7 @@ async def a_result_larger_than_the_window(scene: Scene) -> None:
     )
 
 
-@story()
+@story
 async def a_fork_while_a_hidden_call_waits(scene: Scene) -> None:
     agent = scene.agent()
     await writes(agent, 3)
@@ -395,7 +332,7 @@ async def a_fork_while_a_hidden_call_waits(scene: Scene) -> None:
         assert final_text(await each.turn(*each.results(second))) == "Done."
 
 
-@story()
+@story
 async def a_client_that_strips_its_thinking(scene: Scene) -> None:
     agent = scene.agent()
     agent.hears([think(), ask(), read("/a.py")], [think(), look_up()], [think(), text("So."), read("/b.py")])
@@ -407,7 +344,7 @@ async def a_client_that_strips_its_thinking(scene: Scene) -> None:
     await writes(agent, 3)
 
 
-@story()
+@story
 async def a_paused_turn_with_a_hidden_call_behind_the_search(scene: Scene) -> None:
     agent = scene.agent(marks=0)
     agent.tools = [*agent.tools, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}]
@@ -425,3 +362,47 @@ async def a_paused_turn_with_a_hidden_call_behind_the_search(scene: Scene) -> No
             {"role": "assistant", "content": [*agent.history[-2]["content"], *agent.history[-1]["content"]]}
         ]
         assert final_text(await agent.work("And?")) == "Done."
+
+
+# Forms of all requests of a client
+
+LIMIT = {"max_tokens": 32000}
+FORMS: dict[str, dict[str, Any]] = {
+    "thinking-that-is-omitted": {"members": LIMIT | {"thinking": {"type": "adaptive", "display": "omitted"}}},
+    "manual-thinking": {
+        "model": "claude-sonnet-4-6",
+        "members": LIMIT | {"thinking": {"type": "enabled", "budget_tokens": 31999}},
+    },
+    "dropped-blocks": {
+        "members": LIMIT
+        | {"thinking": {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}},
+        "betas": BETAS + DROPPING,
+    },
+    "automatic-caching": {
+        "marks": 0,
+        "members": LIMIT | {"thinking": {"type": "adaptive"}, "cache_control": {"type": "ephemeral"}},
+    },
+    "a-program-without-a-session": {
+        "betas": "",
+        "target": "/v1/messages",
+        "headers": {"user-agent": "Anthropic/Python 2.11.0", "x-claude-code-session-id": None},
+    },
+}
+
+
+async def _play_form(scene: Scene, form: dict[str, Any]) -> None:
+    agent = scene.agent(**form)
+    for number in range(3):
+        agent.hears(
+            [think(), ask(), think("more"), read("/a.py")],
+            [think(), read(f"/a{number}.py")],
+            [read(f"/b{number}.py"), look_up()],
+            [think(), text("Fine.")],
+        )
+        assert final_text(await agent.work(f"Step {number} of {scene.name}.")) == "Fine."
+        await writes(agent, 3, first=10 * number)
+    agent.tools = agent.tools[:-1]
+    await reads(agent, 3, first=30)
+
+
+STORIES |= {name: partial(_play_form, form=form) for name, form in FORMS.items()}

@@ -5,7 +5,6 @@ command succeeds when it is repeated.
 """
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -40,35 +39,28 @@ MIGRATED = "select version, sha256 from mnemosyne.mnemosyne_migrations order by 
 Words = tuple[str, ...]
 
 
-@attrs.frozen
-class Commands:
-    """The process that runs the commands."""
-
-    process: "subprocess.Popen[str]"
-
-    def die(self, step: int, *words: str) -> bool:
-        """Run a command; return whether it died before that step, else it ended."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps([step, *words]) + "\n")
-        self.process.stdin.flush()
-        code = int(self.process.stdout.readline())
-        assert code in (0, KILLED)
-        return code == KILLED
+Die = Callable[[int, Words], bool]
+"""Runs a command; returns whether it died before that step, else it ended."""
 
 
 @contextmanager
-def dying() -> Iterator[Commands]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "campaigns.soak.dying_commands"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    ) as process:
-        yield Commands(process)
+def dying() -> Iterator[Die]:
+    """The process that runs the commands."""
+    command = [sys.executable, "-m", "campaigns.soak.dying_commands"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
-        process.stdin.close()
+        assert process.stdout is not None
+        steps, codes = process.stdin, process.stdout
+
+        def die(step: int, words: Words) -> bool:
+            steps.write(json.dumps([step, *words]) + "\n")
+            steps.flush()
+            code = int(codes.readline())
+            assert code in (0, KILLED)
+            return code == KILLED
+
+        yield die
+        steps.close()
 
 
 @attrs.frozen
@@ -90,10 +82,6 @@ class Log:
         with self.server.fresh_database(names[begins]) as copied:
             yield copied
 
-    @property
-    def content(self) -> object:
-        return query(self.dsn, CONTENT)
-
 
 @attrs.frozen
 class Case:
@@ -107,60 +95,32 @@ class Case:
     after: Callable[[Log, str], object]
     before: Callable[[Log, Path], Words] | None = None
 
-    def die(self, commands: Commands, log: Log, step: int) -> bool:
-        folder = log.folder / f"{self.words.__name__}-{step}"
-        with self.copy_of(log, folder) as there:
+    def die(self, die: Die, log: Log, folder: Path, step: int) -> bool:
+        with log.copy(self.begins) as there:
+            if self.before is not None:
+                run(*self.before(log, folder), "--dsn", there)
             words = (*self.words(log, folder), "--dsn", there)
-            died = commands.die(step, *words)
+            died = die(step, words)
             if self.between(log, there):
                 run(*words)
             self.after(log, there)
         return died
-
-    @contextmanager
-    def copy_of(self, log: Log, folder: Path) -> Iterator[str]:
-        with log.copy(self.begins) as there:
-            if self.before is not None:
-                run(*self.before(log, folder), "--dsn", there)
-            yield there
 
 
 def verdicts(dsn: str) -> list[str]:
     return [row["verdict"] for row in json.loads(run("verify", "--json", "--dsn", dsn).stdout)]
 
 
-# Migration
-
-
-def migrate(log: Log, folder: Path) -> Words:
-    return ("projections",)
-
-
-def is_anything(log: Log, dsn: str) -> bool:
-    return True
-
-
 def is_migrated(log: Log, dsn: str) -> None:
     assert query(dsn, MIGRATED) == query(log.dsn, MIGRATED)
-
-
-# Archive
 
 
 def archive(log: Log, folder: Path) -> Words:
     return ("archive", log.session, "--to", str(folder), "--quick")
 
 
-def archive_and_rewrite(log: Log, folder: Path) -> Words:
-    return archive(log, folder)[:-1]
-
-
-def unarchive(log: Log, folder: Path) -> Words:
-    return ("unarchive", log.session)
-
-
 def is_whole(log: Log, dsn: str) -> bool:
-    assert (query(dsn, CONTENT), verdicts(dsn)) == (log.content, ["ok"])
+    assert (query(dsn, CONTENT), verdicts(dsn)) == (query(log.dsn, CONTENT), ["ok"])
     return True
 
 
@@ -174,29 +134,11 @@ def is_in_the_database(log: Log, dsn: str) -> None:
     assert query(dsn, IN_FILES) == [(0,)]
 
 
-# Restoring
-
-
-def restore(log: Log, folder: Path) -> Words:
-    return ("restore", str(log.backup))
-
-
 def is_empty_or_whole(log: Log, dsn: str) -> bool:
     """Whether nothing was restored, so that it is repeated; a part never is."""
     if query(dsn, HAS_LOG) == [(False,)] or query(dsn, EVENTS) == [(0,)]:
         return True
     return not is_whole(log, dsn)
-
-
-# Forgetting
-
-
-def forget(log: Log, folder: Path) -> Words:
-    return ("forget", log.session, "--yes")
-
-
-def collect(log: Log, folder: Path) -> Words:
-    return ("retain", "--retain-days", "1")
 
 
 def is_whole_or_forgotten(log: Log, dsn: str) -> bool:
@@ -209,12 +151,14 @@ def is_forgotten(log: Log, dsn: str) -> None:
 
 
 CASES = {
-    "migrate": Case("nothing", migrate, is_anything, is_migrated),
-    "archive": Case("log", archive_and_rewrite, is_whole, is_in_files),
-    "unarchive": Case("log", unarchive, is_whole, is_in_the_database, before=archive),
-    "restore": Case("tables", restore, is_empty_or_whole, is_whole),
-    "forget": Case("log", forget, is_whole_or_forgotten, is_forgotten),
-    "collect": Case("log", collect, is_whole_or_forgotten, is_forgotten),
+    "migrate": Case("nothing", lambda log, folder: ("projections",), lambda log, dsn: True, is_migrated),
+    "archive": Case("log", lambda log, folder: archive(log, folder)[:-1], is_whole, is_in_files),
+    "unarchive": Case(
+        "log", lambda log, folder: ("unarchive", log.session), is_whole, is_in_the_database, before=archive
+    ),
+    "restore": Case("tables", lambda log, folder: ("restore", str(log.backup)), is_empty_or_whole, is_whole),
+    "forget": Case("log", lambda log, folder: ("forget", log.session, "--yes"), is_whole_or_forgotten, is_forgotten),
+    "collect": Case("log", lambda log, folder: ("retain", "--retain-days", "1"), is_whole_or_forgotten, is_forgotten),
 }
 
 
@@ -230,11 +174,10 @@ def log(use_log: UseLog, template: str, postgres_server: PostgresServer, tmp_pat
 
 
 def try_steps(log: Log, names: Sequence[str], steps: Callable[[], Iterator[int]]) -> None:
-    with dying() as commands:
+    with dying() as die:
         for name in names:
-            case = CASES[name]
-            died = [True, *takewhile(bool, (case.die(commands, log, step) for step in steps()))]
-            assert len(died) > FEW, name
+            tried = (CASES[name].die(die, log, log.folder / f"{name}-{step}", step) for step in steps())
+            assert len([True, *takewhile(bool, tried)]) > FEW, name
 
 
 def test_log_survives_a_command_that_dies_at_a_few_of_its_steps(log: Log) -> None:

@@ -68,29 +68,24 @@ def _processor_time() -> Iterator[None]:
     signal.signal(signal.SIGVTALRM, before)
 
 
-IN_CI = ("log",)
-"""The others, a second each, are for long campaigns."""
-
-
-@pytest.mark.parametrize("way", [way if way in IN_CI else pytest.param(way, marks=pytest.mark.soak) for way in WAYS])
-async def test_after_endless_lines_the_next_request_is_answered(way: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_endless_lines_are_shortened_in_time(way: str) -> None:
     call, content = WAYS[way]
+    key = call["input"].get("file_path")
     asked = RenditionRequest(
-        kind=ObjectKind.TOOL_RESULT,
-        source_tool=call["name"],
-        source_key=call["input"].get("file_path"),
-        text=content,
-        target_chars=4_000,
+        kind=ObjectKind.TOOL_RESULT, source_tool=call["name"], source_key=key, text=content, target_chars=4_000
     )
     assert summarize(asked).text
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=[] if way == "log" else pytest.mark.soak) for way in WAYS])
+async def test_after_endless_lines_the_next_request_is_answered(way: str) -> None:
+    call, content = WAYS[way]
     async with bare_stage() as stage:
         client = client_of(stage)
         answer(stage, [call])
-        message = await client.turn(text("What is in it?"))
+        asked = await client.turn(text("What is in it?"))
         answer(stage, [text("I see.")])
-        message = await client.turn(*[{**each, "content": content} for each in results(message)])
-        message = await client.turn(text("And what else?"))
-        assert message["content"] == [{"type": "text", "text": "I see."}]
-        message = await client.turn(text("Go on."))
-        assert message["content"] == [{"type": "text", "text": "I see."}]
+        for said in ([{**each, "content": content} for each in results(asked)], [text("And what else?")]):
+            assert (await client.turn(*said))["content"] == [text("I see.")]
         assert violations(stage) == []

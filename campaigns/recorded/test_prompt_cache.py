@@ -57,11 +57,6 @@ class Comparison:
         """How much more of the prompts was read in the simulation than in the recording, from -1 to 1."""
         return (self.simulated.read - self.recorded.read) / self.recorded.prompt
 
-    @property
-    def billed(self) -> float:
-        """The ratio of the simulated bill to the recorded one."""
-        return float(self.equivalents(self.simulated) / self.equivalents(self.recorded))
-
     def equivalents(self, tokens: Tokens) -> Fraction:
         return self.price.equivalents(tokens)
 

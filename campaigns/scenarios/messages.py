@@ -57,24 +57,45 @@ def read_reply(status: int, headers: Mapping[str, str], raw: bytes, *, cut: bool
         raw = gzip.decompress(raw)
     if headers.get("content-type", "").startswith("text/event-stream"):
         _Stream(reply).read(raw, cut=cut)
-    else:
-        _whole(reply, raw, cut=cut)
+    elif (found := read_whole(reply, raw, cut=cut)) is not None:
+        reply.message, reply.usages = found, [found.get("usage", {})]
     return reply
 
 
-def _whole(reply: ReadReply, raw: bytes, *, cut: bool) -> None:
+def read_whole(reply: ReadReply, raw: bytes, *, cut: bool) -> Json | None:
+    """The body of a reply that is not streamed; None if it is an error, or no JSON."""
     try:
-        found = json.loads(raw)
+        found: Json = json.loads(raw)
     except ValueError:
         if not cut:
             reply.faults.append("the body is not JSON")
-        return
-    if found.get("type") == "error" or reply.status != 200:
+        return None
+    if found.get("error") is not None or reply.status != 200:
         reply.error = str(found.get("error", {}).get("type"))
-        return
-    reply.message = found
-    reply.usages = [found.get("usage", {})]
+        return None
     reply.ended = not cut
+    return found
+
+
+def read_events(reply: ReadReply, raw: bytes, *, cut: bool) -> Iterator[Json]:
+    """The events of a stream. The end of a stream in OpenAI's form is one of the type ``done``."""
+    frames = raw.split(b"\n\n")
+    if frames.pop() and not cut:
+        reply.faults.append("the stream ends in the midst of a frame")
+    for frame in frames:
+        lines = [line for line in frame.split(b"\n") if line and not line.startswith(b":")]
+        fields = dict(line.split(b": ", 1) for line in lines)
+        if fields.get(b"data") == b"[DONE]":
+            yield {"type": "done"}
+        elif fields:
+            try:
+                event = json.loads(fields[b"data"])
+            except (KeyError, ValueError):
+                reply.faults.append(f"a frame that is no event: {frame[:80]!r}")
+                continue
+            if fields.get(b"event", b"").decode() != event.get("type", ""):
+                reply.faults.append(f"an event is named {fields.get(b'event')!r} and is {event.get('type')!r}")
+            yield event
 
 
 class _Stream:
@@ -88,13 +109,8 @@ class _Stream:
         self._told_end = False
 
     def read(self, raw: bytes, *, cut: bool) -> None:
-        frames = raw.split(b"\n\n")
-        rest = frames.pop()
-        if rest and not cut:
-            self._fault("the stream ends in the midst of a frame")
-        for frame in frames:
-            for event in _events(frame, self._reply):
-                self._take(event)
+        for event in read_events(self._reply, raw, cut=cut):
+            self._take(event)
         if not self._reply.ended and self._reply.error is None and not cut:
             self._fault("the stream ends without message_stop")
 
@@ -167,30 +183,15 @@ class _Stream:
             self._fault("a block ends that is not open")
             return
         if self._open["type"] == "tool_use":
-            self._open["input"] = _input(self._json)
+            self._open["input"] = read_input(self._json)
         self._reply.content.append(self._open)
         self._open = None
 
 
-def _events(frame: bytes, reply: ReadReply) -> Iterator[Json]:
-    lines = [line for line in frame.split(b"\n") if line and not line.startswith(b":")]
-    if not lines:
-        return
-    fields = dict(line.split(b": ", 1) for line in lines)
-    try:
-        event = json.loads(fields[b"data"])
-    except (KeyError, ValueError):
-        reply.faults.append(f"a frame that is no event: {frame[:80]!r}")
-        return
-    if fields.get(b"event", b"").decode() != event.get("type"):
-        reply.faults.append(f"an event is named {fields.get(b'event')!r} and is {event.get('type')!r}")
-    yield event
-
-
-def _input(written: str) -> Any:
+def read_input(written: object) -> Any:
     """A call's input as a client parses it; invalid JSON stays text."""
     try:
-        return json.loads(written) if written else {}
+        return json.loads(written or "{}") if isinstance(written, str) else written
     except ValueError:
         return written
 

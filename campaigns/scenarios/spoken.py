@@ -3,13 +3,19 @@ r"""The dialects as the judge reads them: requests and replies of each in the fo
 Written from the APIs' documentation; nothing is shared with the proxy's code.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from campaigns.scenarios.messages import THINKING, Json, ReadReply, read_reply
+from campaigns.scenarios.messages import (
+    THINKING,
+    Json,
+    ReadReply,
+    read_events,
+    read_input,
+    read_reply,
+    read_whole,
+)
 
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """The types of call items, with the member that holds the input."""
@@ -39,14 +45,6 @@ def spoken_at(target: str) -> Spoken | None:
     """The dialect in which a path asks for a reply."""
     path = target.partition("?")[0]
     return next((each for each in SPOKEN if path.endswith(each.path)), None)
-
-
-def _given(raw: object) -> Any:
-    """The input of a call; invalid JSON stays text."""
-    try:
-        return json.loads(raw) if isinstance(raw, str) else raw
-    except ValueError:
-        return raw
 
 
 def _joined(said: Sequence[tuple[str, list[Json]]]) -> list[Json]:
@@ -85,7 +83,7 @@ def _blocks_of_item(item: Json) -> list[Json]:
         return _texts(item["content"])
     if kind in CALLS:
         raw = item[CALLS[kind]]
-        return [{"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": _given(raw), "raw": raw}]
+        return [{"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": read_input(raw), "raw": raw}]
     if kind.endswith("_output"):
         return [{"type": "tool_result", "tool_use_id": item["call_id"], "content": item["output"]}]
     return [{"type": "thinking" if kind == "reasoning" else kind, "item": item}]
@@ -95,7 +93,7 @@ def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: b
     """A response, streamed or whole."""
     reply = ReadReply(status)
     if not headers.get("content-type", "").startswith("text/event-stream"):
-        found = _whole(reply, raw, cut=cut)
+        found = read_whole(reply, raw, cut=cut)
         if found is not None:
             _take_response(reply, found)
             reply.message["content"] = [block for item in found["output"] for block in _blocks_of_item(item)]
@@ -103,7 +101,7 @@ def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: b
         return reply
     items: list[Json] = []
     opened: list[str] = []
-    for number, event in enumerate(_events(reply, raw, cut=cut)):
+    for number, event in enumerate(read_events(reply, raw, cut=cut)):
         if event.get("sequence_number", number) != number:
             reply.faults.append(f"event {event['sequence_number']} where {number} comes next")
         if reply.ended or reply.error is not None:
@@ -159,37 +157,6 @@ def _read_stop(reply: ReadReply) -> None:
         reply.message["stop_reason"] = "tool_use" if called else "end_turn"
 
 
-def _whole(reply: ReadReply, raw: bytes, *, cut: bool) -> Json | None:
-    try:
-        found: Json = json.loads(raw)
-    except ValueError:
-        if not cut:
-            reply.faults.append("the body is not JSON")
-        return None
-    if found.get("error") is not None or reply.status != 200:
-        reply.error = str(found.get("error", {}).get("type"))
-        return None
-    reply.ended = not cut
-    return found
-
-
-def _events(reply: ReadReply, raw: bytes, *, cut: bool) -> Iterator[Json]:
-    frames = raw.split(b"\n\n")
-    if frames.pop() and not cut:
-        reply.faults.append("the stream ends in the midst of a frame")
-    for frame in frames:
-        fields = dict(line.split(b": ", 1) for line in frame.split(b"\n") if line and not line.startswith(b":"))
-        if not fields:
-            continue
-        if fields[b"data"] == b"[DONE]":
-            yield {"type": "done"}
-            continue
-        event = json.loads(fields[b"data"])
-        if fields.get(b"event", b"").decode() != event.get("type", ""):
-            reply.faults.append(f"an event is named {fields.get(b'event')!r} and is {event.get('type')!r}")
-        yield event
-
-
 # Chat Completions
 
 
@@ -214,7 +181,7 @@ def _blocks_of_message(message: Json) -> list[Json]:
     blocks += _texts(message.get("content"))
     for call in message.get("tool_calls") or ():
         raw = call["function"]["arguments"]
-        named = {"id": call["id"], "name": call["function"]["name"], "input": _given(raw), "raw": raw}
+        named = {"id": call["id"], "name": call["function"]["name"], "input": read_input(raw), "raw": raw}
         blocks.append({"type": "tool_use", **named})
     return blocks
 
@@ -223,7 +190,7 @@ def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut:
     """A completion, streamed or whole."""
     reply = ReadReply(status)
     if not headers.get("content-type", "").startswith("text/event-stream"):
-        found = _whole(reply, raw, cut=cut)
+        found = read_whole(reply, raw, cut=cut)
         if found is not None:
             [choice] = found["choices"]
             _take_frame(reply, found)
@@ -231,7 +198,7 @@ def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut:
             _read_stop(reply)
         return reply
     message: Json = {"content": "", "tool_calls": []}
-    for event in _events(reply, raw, cut=cut):
+    for event in read_events(reply, raw, cut=cut):
         if reply.ended or reply.error is not None:
             reply.faults.append(f"{event} behind the end")
         if event.get("type") == "done":

@@ -146,11 +146,9 @@ class FickleCasting(Casting):
 
     chance: random.Random = attrs.field(kw_only=True)
     refuses: float = attrs.field(kw_only=True)
-    refused: int = 0
 
     def model(self, body: Any) -> ScriptedReply:
         if self._is_first_round_of_ours(body) and self.chance.random() < self.refuses:
-            self.refused += 1
             return REFUSED
         reply = super().model(body)
         framing = self.chance.choice(FRAMINGS)

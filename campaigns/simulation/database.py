@@ -48,14 +48,12 @@ class SharedLog(PlainLog):
 
     def __init__(self, codec: EventCodec) -> None:
         super().__init__(codec)
-        self.commits = 0
         self.conflicts = 0
 
     def take(self, batch: Sequence[EncodedAppend]) -> Committed:
         """Commit at once."""
         before = {append.stream: self.version(append.stream) for append in batch}
         errors = tuple(self._commit(batch))
-        self.commits += 1
         self.conflicts += sum(error is not None for error in errors)
         for stream, version in before.items():
             versions = [each.version for each in self._streams.get(stream, [])[version:]]

@@ -109,15 +109,11 @@ class SimulationResult:
     seed: int
     trace: str
     steps: int
-    seconds: float
-    """Virtual ones."""
     requests: int
     whole: int
     rounds: int
     deaths: int
-    commits: int
     conflicts: int
-    events: int
     gaps: int
     lost: int
     """Sessions of which a server took something along."""
@@ -150,7 +146,6 @@ class World:
     is_calm: bool = False
     faults: list[str] = attrs.field(factory=list)
     """What was found in the course of it."""
-    result: SimulationResult | None = None
     casting: FickleCasting = attrs.field(init=False)
     provider: MemoryProvider = attrs.field(init=False)
     scene: SimulatedScene = attrs.field(init=False)
@@ -362,14 +357,11 @@ class World:
             seed=self.seed,
             trace=trace.digest,
             steps=trace.steps,
-            seconds=self.seeded.clock.current_time(),
             requests=self.scene.replies_heard,
             whole=len(self.scene.seen_whole),
             rounds=len(self.provider.messages),
             deaths=self.deaths,
-            commits=self.log.commits,
             conflicts=self.log.conflicts,
-            events=len(events),
             gaps=sum(isinstance(each.envelope.event, GapRecorded) for each in events),
             lost=len(self.lost),
             refusals=len(refused),

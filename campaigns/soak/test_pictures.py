@@ -123,51 +123,47 @@ async def test_thirty_screenshots_cost_at_most_half_if_the_cache_expires_between
     assert dollars[Mode.MANAGE] <= dollars[Mode.OBSERVE] / 2
 
 
-async def test_every_evicted_screenshot_is_restored_byte_for_byte() -> None:
-    shots = [shot(each) for each in range(SHOTS)]
-    clock, log = Clock(), StoppableLog()
-    async with open_standin({"rules": []}) as standin:
-        async with bare_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
-            client = Client(stage.url, tools=[SCREENSHOT])
-            await walk(client, stage, shots)
-        gone = {each["source"]["data"] for each in shots} - set(images_in(stage.upstream[-1]))
-        assert len(gone) > SHOTS // 2
-        async with bare_stage(standin=standin, log=log, clock=iter(clock)) as stage:  # one with room for all of them
-            client.url = stage.url
-            made = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
-            back: set[str] = set()
-            for each in made:
-                if each.source_tool == "screenshot":
-                    answer(stage, [restore(each.object)], [text("I see.")])
-                    await client.turn(text("What was there?"))
-                    back.update(images_in({"messages": results_in(stage.upstream[-1])}))
-        assert gone <= back
-        await stage.check(client)
-
-
-async def test_image_restore_is_refused_where_results_hold_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "dialect_of", lambda conversation: attrs.evolve(MESSAGES, attaches=False))
-    clock = Clock()
-    async with bare_stage(window=WINDOW, clock=iter(clock)) as stage:
-        client = Client(stage.url, tools=[SCREENSHOT])
-        await walk(client, stage, [shot(each) for each in range(12)])
-        first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
-        answer(stage, [restore(first.object)], [text("I see.")])
-        await client.turn(text("What was there?"))
-        (result,) = results_in(stage.upstream[-1])
-        assert (result["is_error"], result["content"]) == (True, IMAGES_NOT_SHOWN)
-
-
 def results_in(body: Json) -> list[Json]:
     """The results of the last message's calls."""
     return [block for block in body["messages"][-1]["content"] if block["type"] == "tool_result"]
 
 
-def paper(number: int, pages: int) -> Json:
-    """A PDF whose pages contain their number."""
-    count = b"".join(b"%d 0 obj\n<</Type /Page /Of %d>>\nendobj\n" % (at, number) for at in range(1, pages + 1))
+def paper(pages: int) -> Json:
+    """A PDF."""
+    count = b"".join(b"%d 0 obj\n<</Type /Page>>\nendobj\n" % at for at in range(1, pages + 1))
     data = base64.b64encode(b"%PDF-1.4\n" + count + b"%%EOF\n").decode()
     return {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}}
+
+
+async def evict_and_restore(*walks: list[Json], most: int = 1) -> tuple[list[Json], list[Json]]:
+    """Evict what was attached, and restore the first objects in a window with room for all of them; return what was
+    gone, and the results.
+    """
+    clock, log, found = Clock(), StoppableLog(), []
+    async with open_standin({"rules": []}) as standin:
+        async with bare_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
+            client = Client(stage.url, tools=[SCREENSHOT])
+            for attached in walks:
+                await walk(client, stage, attached)
+        attached = [each for one in walks for each in one]
+        gone = [each for each in attached if json.dumps(each) not in json.dumps(bare(stage.upstream[-1]))]
+        assert len(gone) > len(attached) // 2
+        async with bare_stage(standin=standin, log=log, clock=iter(clock)) as stage:
+            client.url = stage.url
+            made = [each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool]
+            for each in made[:most]:
+                answer(stage, [restore(each.object)], [text("I see.")])
+                await client.turn(text("What was there?"))
+                found += results_in(stage.upstream[-1])
+        assert violations(stage) == []
+        assert_nothing_of_ours(client)
+    return gone, found
+
+
+async def test_every_evicted_screenshot_is_restored_byte_for_byte() -> None:
+    gone, results = await evict_and_restore([shot(each) for each in range(SHOTS)], most=SHOTS)
+    back = json.dumps(bare(results))
+    assert [each for each in gone if json.dumps(each) not in back] == []
 
 
 @pytest.mark.parametrize(("pages", "fits"), [(2, True), (3, False)])
@@ -175,21 +171,13 @@ async def test_evicted_pdf_is_restored_byte_for_byte_if_the_turn_has_room_for_th
     pages: int, fits: bool
 ) -> None:
     """A page may have 3,000 tokens, and a turn restores 8,192 at most."""
-    brought = paper(0, pages)
-    clock, log = Clock(), StoppableLog()
-    async with open_standin({"rules": []}) as standin:
-        async with bare_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:
-            client = Client(stage.url, tools=[SCREENSHOT])
-            await walk(client, stage, [brought, *(text(f"Nothing {each}.") for each in range(3))])
-            await walk(client, stage, [shot(each) for each in range(12)])
-            assert brought["source"]["data"] not in json.dumps(stage.upstream[-1])
-        async with bare_stage(standin=standin, log=log, clock=iter(clock)) as stage:
-            client.url = stage.url
-            first = next(each for each in await stage.events() if isinstance(each, ObjectCreated) and each.source_tool)
-            answer(stage, [restore(first.object)], [text("I see.")])
-            await client.turn(text("What was there?"))
-            (result,) = results_in(stage.upstream[-1])
-            assert (json.dumps(brought) in json.dumps(bare(result))) is fits
-            assert result.get("is_error", False) is not fits
-        assert violations(stage) == []
-        assert_nothing_of_ours(client)
+    brought = paper(pages)
+    _, (result,) = await evict_and_restore([brought, *[text("Nothing.")] * 3], [shot(each) for each in range(12)])
+    assert (json.dumps(brought) in json.dumps(bare(result))) is fits
+    assert result.get("is_error", False) is not fits
+
+
+async def test_image_restore_is_refused_where_results_hold_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "dialect_of", lambda conversation: attrs.evolve(MESSAGES, attaches=False))
+    _, (result,) = await evict_and_restore([shot(each) for each in range(15)])
+    assert (result["is_error"], result["content"]) == (True, IMAGES_NOT_SHOWN)

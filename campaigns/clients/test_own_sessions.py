@@ -43,34 +43,24 @@ def worked(workspace: Workspace) -> float:
 
 @pytest.mark.soak
 def test_export_and_transcript_of_a_session_have_the_billed_cost(workspace: Workspace) -> None:
-    """One conversation for both checks, because recording it takes longer than the checks."""
-    cost = worked(workspace)
-    assert_exported(workspace, cost)
-    assert_transcribed(workspace, cost)
+    """And their simulation is close to it."""
+    cost, data = worked(workspace), ("--data-dir", str(workspace.server.data_dir))
+    name, exported = workspace.conversation().external_id, workspace.home / "mine.jsonl"
 
-
-def assert_exported(workspace: Workspace, cost: float) -> None:
-    """The export has the bill, and its simulation is close to it."""
-    data = ("--data-dir", str(workspace.server.data_dir))
-    name = workspace.conversation().external_id
-    exported, report = workspace.home / "mine.jsonl", workspace.home / "report.json"
-
-    def run_command(*words: str) -> str:
+    def run(*words: str) -> str:
         return finished((*MNEMOSYNE, *words), workspace.environment, workspace.project)
 
-    run_command("export", name, *data, "--output", str(exported))
-    used = json.loads(run_command("usage", "--by", "session", "--json", *data))
-    (billed,) = (each["dollars"] for each in used if each["external_id"] == name)
+    run("export", name, *data, "--output", str(exported))
+    (billed,) = (
+        each["dollars"]
+        for each in json.loads(run("usage", "--by", "session", "--json", *data))
+        if each["external_id"] == name
+    )
     assert billed == pytest.approx(cost)
-    run_command("evaluate", str(exported), "--policy", "unmanaged", "--report", str(report))
-    judged = json.loads(report.read_text())["policies"]["unmanaged"]["totals"]["dollars"]
-    assert judged == pytest.approx(billed, rel=CLOSE)
-
-
-def assert_transcribed(workspace: Workspace, cost: float) -> None:
-    """The same checks for the transcript that the client itself wrote."""
-    told = json.loads(finished((*MNEMOSYNE, "what-if", "--json"), workspace.environment, workspace.project))
+    report = workspace.home / "report.json"
+    run("evaluate", str(exported), "--policy", "unmanaged", "--report", str(report))
+    told = json.loads(run("what-if", "--json"))  # from the transcript that the client itself wrote
     assert told["dollars"] == told["dollars_judged"] == pytest.approx(cost)
     assert (told["skipped"], told["tariff"], told["sessions"]) == ([], "api-5m", 1)
-    simulated = told["evaluation"]["policies"]["unmanaged"]["totals"]["dollars"]
-    assert simulated == pytest.approx(cost, rel=CLOSE)
+    for judged in (json.loads(report.read_text()), told["evaluation"]):
+        assert judged["policies"]["unmanaged"]["totals"]["dollars"] == pytest.approx(cost, rel=CLOSE)

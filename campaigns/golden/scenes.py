@@ -2,13 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import attrs
 
-from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded
-from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.tools.cleanup_tags import CLOSING, OPENING
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.summaries import long_text
 from tests.actors.support import StoppableLog
@@ -20,8 +17,6 @@ from tests.http.test_epochs import (
     TOOLS,
     Clock,
     answer,
-    client_of,
-    edit,
     read,
     violations,
 )
@@ -41,47 +36,11 @@ async def staged(log: StoppableLog, clock: Clock, mode: Mode, window: int | None
 DONE = [think("So that was it."), text("There it is.")]
 
 
-async def hidden_rounds(log: StoppableLog) -> None:
-    """A model that uses every memory tool and a cleanup tag; then the client goes back."""
-    async with staged(log, Clock(), Mode.MANAGE, SMALL + 6_000) as stage:
-        client = client_of(stage)
-        await filled(client, stage)
-        gone = [each.object for each in await stage.events() if isinstance(each, ObjectDegraded)]
-        files = await made_of(stage, "Read")
-        first = next(each for each in files if each in gone)
-        search = hidden("memory_search", query="upload queue retries")
-        again = hidden("memory_restore", object_id=first, target="L2", reason="needed")
-        release = hidden("memory_release", object_ids=[files[-1]], reason="read")
-        rounds = [[think(), text("Let me see."), recall(RECALL)], [think(), search], [think(), again], [release]]
-        await ask(
-            client, stage, "What of the retries?", *rounds, [think(), recall("and?"), edit("/src/queue.py")], DONE
-        )
-
-        tag = "\n".join((OPENING, f"drop: #{files[1]}", f'anchor: #{files[0]} "the plan"', CLOSING, ""))
-        await ask(client, stage, "Tidy up.", [think(), text(f"On.\n{tag}")])
-
-        del client.history[-2:]
-        await ask(client, stage, "No. Something else.", [think(), recall("what else?")], DONE)
-        assert violations(stage) == []
-        await stage.rounds()
-
-
-def hidden(tool: str, **given: Any) -> Json:
-    """A call of a memory tool."""
-    return {"type": "tool_use", "name": tool, "input": given}
-
-
 async def filled(client: Client, stage: Stage) -> None:
     """Files are read until a rewrite evicts the first one."""
     await ask(client, stage, "Read the notes.", [think(), read("/docs/notes.md")], DONE)
     await ask(client, stage, "Read the parts.", [think(), read("/src/part_0.py"), read("/src/part_1.py")], DONE)
     assert await stage.of(EpochBegan)
-
-
-async def made_of(stage: Stage, tool: str) -> list[str]:
-    """The object ids of a client tool's results, oldest first."""
-    created = [each for each in await stage.events() if isinstance(each, ObjectCreated)]
-    return [each.object for each in created if each.source_tool == tool]
 
 
 async def ask(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json]) -> None:
@@ -146,8 +105,6 @@ SCENES = {
     "betas": waited,  # by a server that records the betas of its clients
     "measured": waited,  # by a ledger that measures the parts of a prompt separately
     "by-model": waited,  # by a server that leaves the window to the model
-    "hidden-rounds": hidden_rounds,
-    "counted": hidden_rounds,  # by a server whose memory tools state the sizes that the provider counted
 }
 """The scenes that were played more than once or last, as examples for the next log. The logs in
 ``tests/golden`` document the others.

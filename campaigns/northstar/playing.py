@@ -111,14 +111,19 @@ class Play:
 
 @attrs.frozen(kw_only=True)
 class Figures:
-    """The measured results. Sizes are tokens as the provider counted them."""
+    """The measured results. Sizes are tokens as the provider counted them. The decisions ``asked`` for were answered
+    right, with an object that is ``named``, from the window (``resident``) or with one memory answer (``answered``).
+    """
 
     prompts: int
     requests: int
     rounds: int
     without_us: int
+    """Requests that the proxy forwarded as received."""
     whole: int
+    """The conversation."""
     largest: int
+    """The largest prompt sent."""
     epochs: dict[str, int]
     asked: int
     right: int
@@ -126,38 +131,15 @@ class Figures:
     resident: int
     answered: int
     most_faults: int
+    """Queries and restores in a turn that asks for a decision; ``most_quoted``: the objects that they showed."""
     most_quoted: int
     faults: dict[str, int]
     thrash: float
     billed: float
+    """As a part of the bill without management."""
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{name:24} {value}"
-            for name, value in (
-                ("prompts of the user", self.prompts),
-                ("requests of the client", self.requests),
-                ("rounds with the provider", self.rounds),
-                ("went on without us", self.without_us),
-                ("whole conversation", f"{self.whole:,} tokens"),
-                ("largest prompt sent", f"{self.largest:,} tokens of {WINDOW:,}"),
-                ("epochs", f"{sum(self.epochs.values())}: {_counted(self.epochs)}"),
-                ("decisions asked for", self.asked),
-                ("  right", self.right),
-                ("  with an object's id", self.named),
-                ("  it stood in the window", self.resident),
-                ("  one memory answer away", self.answered),
-                ("questions and restores", f"at most {self.most_faults} in a turn that asks for a decision"),
-                ("objects that they showed", f"at most {self.most_quoted}"),
-                ("faults of the session", _counted(self.faults) or "none"),
-                ("thrash index", f"at most {self.thrash:.2f}"),
-                ("billed / unmanaged", f"{self.billed:.3f}"),
-            )
-        )
-
-
-def _counted(numbers: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in numbers.items())
+        return "\n".join(f"{name:12} {value}" for name, value in attrs.asdict(self).items())
 
 
 async def figures(play: Play, recorded: Sequence[Recorded[Event]], contents: ContentStore, stream: UUID) -> Figures:

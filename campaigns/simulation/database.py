@@ -4,7 +4,7 @@ A connection belongs to one server. After the server dies, none of its later req
 """
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,6 @@ import trio
 
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.event_codec import EventCodec
-from mnemosyne.domain.ports import Recorded, StreamSizes
 from mnemosyne.errors import LogUnavailable
 from tests.plain.log import PlainLog
 
@@ -73,6 +72,16 @@ class SharedLog(PlainLog):
     def version(self, stream: UUID) -> int:
         """Return the version of the stream's last event."""
         return len(self._streams.get(stream, []))
+
+
+def _reading(name: str) -> Any:
+    """A method of the log that a connection passes on."""
+
+    async def read(connection: "LogConnection", *given: Any, **named: Any) -> Any:
+        await connection._read()
+        return await getattr(connection.log, name)(*given, **named)
+
+    return read
 
 
 @attrs.define(eq=False)
@@ -157,46 +166,10 @@ class LogConnection:
         if self.is_dead:
             raise LogUnavailable("the server is dead")
 
-    async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
-        await self._read()
-        return await self.log.read(stream, after=after, upto=upto)
-
-    async def pick(self, stream: UUID, versions: Collection[int]) -> Sequence[Recorded[Any]]:
-        await self._read()
-        return await self.log.pick(stream, versions)
-
-    async def select(self, stream: UUID, classes: Collection[type]) -> Sequence[Recorded[Any]]:
-        await self._read()
-        return await self.log.select(stream, classes)
-
-    async def tail(self, *, after: int, limit: int) -> Sequence[Recorded[Any]]:
-        await self._read()
-        return await self.log.tail(after=after, limit=limit)
-
-    async def pick_first(self) -> Sequence[Recorded[Any]]:
-        await self._read()
-        return await self.log.pick_first()
-
-    async def pick_last(self, classes: Collection[type]) -> Sequence[Recorded[Any]]:
-        await self._read()
-        return await self.log.pick_last(classes)
-
-    async def streams(self, beginning: str = "") -> Sequence[UUID]:
-        await self._read()
-        return await self.log.streams(beginning)
-
-    async def knowledge_streams(self) -> Sequence[UUID]:
-        await self._read()
-        return await self.log.knowledge_streams()
-
-    async def sizes(self, stream: UUID | None = None) -> Mapping[UUID, StreamSizes]:
-        await self._read()
-        return await self.log.sizes(stream)
-
     async def forget(self, stream: UUID, redacted: Callable[[Any], object]) -> int:
         await self._reach()
         return await self.log.forget(stream, redacted)
 
-    async def fetch(self, stream: UUID, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        await self._read()
-        return await self.log.fetch(stream, digests)
+    read, pick, select, tail = map(_reading, ("read", "pick", "select", "tail"))
+    pick_first, pick_last, fetch = map(_reading, ("pick_first", "pick_last", "fetch"))
+    streams, knowledge_streams, sizes = map(_reading, ("streams", "knowledge_streams", "sizes"))

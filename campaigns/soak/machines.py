@@ -2,7 +2,6 @@
 them the primary. A machine can be lost with its files, stopped or promoted; nothing restarts it.
 """
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -11,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, LiteralString
 from urllib.parse import urlencode
@@ -148,7 +148,7 @@ class Machine:
 
     async def _run(self, program: str, *arguments: str, account: ServerUser | None = None) -> None:
         # The copy of the programs for another account has only those that serve.
-        folder = self.programs.folder if account else _find_package() / FOLDERS[self.programs.major]
+        folder = self.programs.folder if account else Path(str(files(PACKAGE))) / FOLDERS[self.programs.major]
         options = account.spawn_options() if account else {}
         await trio.run_process([str(folder / "bin" / program), *arguments], capture_stdout=True, **options)
 
@@ -191,13 +191,6 @@ async def two_machines(*, apart: bool = False) -> AsyncIterator[tuple[Machine, M
 def _children(pid: int) -> list[int]:
     threads = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for thread in threads for child in thread.read_text().split()]
-
-
-def _find_package() -> Path:
-    spec = importlib.util.find_spec(PACKAGE)
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent
 
 
 def _execute(dsn: str, statement: Any) -> list[tuple[Any, ...]]:

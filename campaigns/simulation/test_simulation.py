@@ -7,8 +7,9 @@ from functools import cache
 
 import attrs
 import pytest
+import trio
 
-from campaigns.simulation.schedule import make_run
+from campaigns.simulation.schedule import Deadlock, make_run
 from campaigns.simulation.world import Plan, SimulationResult, draw_plan, simulate
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.registry import SessionRegistry
@@ -40,6 +41,23 @@ def test_tested_seeds_include_two_servers_deaths_bad_conditions_hidden_rounds_an
 
 def test_one_seed_is_one_run() -> None:
     assert simulate(SEEDS[2]) == simulated(SEEDS[2])
+    assert len({simulated(seed).trace for seed in SEEDS}) == len(SEEDS)
+
+
+def test_tasks_that_wait_for_each_other_are_reported() -> None:
+    async def deadlock() -> None:
+        one, two = trio.Event(), trio.Event()
+
+        async def wait(for_this: trio.Event, then: trio.Event) -> None:
+            await for_this.wait()
+            then.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait, one, two)
+            nursery.start_soon(wait, two, one)
+
+    with pytest.raises(Deadlock):
+        make_run(0).run(deadlock)
 
 
 def _with_two_servers_on_a_slow_database(plan: Plan) -> Plan:

@@ -22,7 +22,6 @@ from attrs import astuple
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalTicket
-from mnemosyne.domain.ports import Append
 
 SETTLED_SECONDS = 0.005
 """How long all tasks must be idle: by then data sent over loopback has arrived."""
@@ -167,10 +166,10 @@ def open_doors() -> Iterator[Doors]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(psycopg.Cursor, "execute", _counting_statements(psycopg.Cursor.execute))
         patch.setattr(PostgresEventLog, "commit", _counting_commits(PostgresEventLog.commit))
-        patch.setattr(GroupJournal, "submit", _noting_tickets(GroupJournal.submit))
+        patch.setattr(GroupJournal, "submit", _noting(GroupJournal.submit, _note_ticket))
         patch.setattr(trio.to_thread, "run_sync", _counting_hops(trio.to_thread.run_sync))
-        patch.setattr(json.JSONDecoder, "raw_decode", _counting_decodes(json.JSONDecoder.raw_decode))
-        patch.setattr(orjson, "loads", _counting_parses(orjson.loads))
+        patch.setattr(json.JSONDecoder, "raw_decode", _noting(json.JSONDecoder.raw_decode, _note_decode))
+        patch.setattr(orjson, "loads", _noting(orjson.loads, _note_parse))
         yield Doors()
 
 
@@ -207,17 +206,6 @@ def _counting_commits(commit: Any) -> Any:
     return counting
 
 
-def _noting_tickets(submit: Any) -> Any:
-    def noting(journal: GroupJournal, append: Append) -> JournalTicket:
-        ticket: JournalTicket = submit(journal, append)
-        doors = _doors.get()
-        if doors is not None:
-            doors._queued.append(ticket)
-        return ticket
-
-    return noting
-
-
 def _counting_hops(run_sync: Any) -> Any:
     async def counting(work: Callable[..., Any], *given: Any, **options: Any) -> Any:
         doors = _doors.get()
@@ -230,22 +218,26 @@ def _counting_hops(run_sync: Any) -> Any:
     return counting
 
 
-def _counting_parses(loads: Any) -> Any:
-    def counting(text: Any, *given: Any, **options: Any) -> Any:
+def _noting(call: Any, note: Callable[..., None]) -> Any:
+    """The same function, which also tells the doors what it was given and returned."""
+
+    def noting(*given: Any, **named: Any) -> Any:
+        done = call(*given, **named)
         doors = _doors.get()
         if doors is not None:
-            doors.add(parses=1, parsed=len(text))
-        return loads(text, *given, **options)
+            note(doors, done, *given, **named)
+        return done
 
-    return counting
+    return noting
 
 
-def _counting_decodes(raw_decode: Any) -> Any:
-    def counting(decoder: Any, text: str, idx: int = 0) -> tuple[Any, int]:
-        value, end = raw_decode(decoder, text, idx)
-        doors = _doors.get()
-        if doors is not None:
-            doors.add(parses=1, parsed=end - idx)
-        return value, end
+def _note_ticket(doors: Doors, ticket: JournalTicket, *_: Any) -> None:
+    doors._queued.append(ticket)
 
-    return counting
+
+def _note_parse(doors: Doors, value: Any, text: Any, *_: Any, **__: Any) -> None:
+    doors.add(parses=1, parsed=len(text))
+
+
+def _note_decode(doors: Doors, found: tuple[Any, int], decoder: Any, text: str, idx: int = 0) -> None:
+    doors.add(parses=1, parsed=found[1] - idx)

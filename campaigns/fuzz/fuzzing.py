@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+import time
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -14,10 +15,20 @@ from tests.damaged import damage
 with atheris.instrument_imports(include=["mnemosyne"]):
     from campaigns.fuzz.targets import TARGETS, FuzzTarget
 
-from campaigns.fuzz.bounds import within_bounds
-
 LONGEST = 16_384
 """Bytes of an input, unless a seed is longer."""
+
+
+SECONDS, SECONDS_PER_KB = 2.0, 0.1
+"""Of processor time, with instrumented code, which takes several times as long; what takes n² steps takes minutes."""
+
+
+def within_bounds(target: FuzzTarget, data: bytes) -> None:
+    """Run a target once. Raises AssertionError if it takes too long."""
+    began = time.thread_time()
+    target.run(data)
+    took = time.thread_time() - began
+    assert took < SECONDS + SECONDS_PER_KB * len(data) / 1_000, f"{took:.1f} s for {len(data):,} bytes"
 
 
 def fuzz(folder: Path, seconds: int, target: FuzzTarget) -> None:

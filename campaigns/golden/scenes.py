@@ -11,15 +11,7 @@ from tests.actors.summaries import long_text
 from tests.actors.support import StoppableLog
 from tests.http.evicting import DECIDED, RECALL, Index, result
 from tests.http.managing import Client, Json, Stage, bare_stage, model_says, recall, script, text, think
-from tests.http.test_epochs import (
-    MINUTES,
-    SMALL,
-    TOOLS,
-    Clock,
-    answer,
-    read,
-    violations,
-)
+from tests.http.test_epochs import MINUTES, SMALL, TOOLS, Clock, answer, read, violations
 from tests.http.test_stated_windows import read_files
 
 

@@ -13,7 +13,6 @@ import attrs
 
 from campaigns.payers.playing import Payer
 from campaigns.scenarios.agent import call, model_replies, think
-from campaigns.scenarios.messages import read_reply
 from campaigns.scenarios.scene import Clock
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
@@ -22,13 +21,9 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.support import StoppableLog
-from tests.http.managing import bare, bare_stage
-from tests.http.raw_client import exchange
-
-Json = dict[str, Any]
+from tests.http.managing import Client, Json, bare, bare_stage, text
 
 SESSION = "program"
-HEADERS = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
 LINE = "The parser of part {} reads line {} of its table, and what it finds there goes to the next one.\n"
 
 
@@ -100,54 +95,49 @@ async def run(
             manages_small=manages_small,
         ) as stage,
     ):
-        history: list[Json] = [{"role": "user", "content": [_text(_words(program.step, 0))]}]
-        used: list[Tokens] = []
-        for turn in range(program.turns):
-            clock.now += int(program.breaks.get(turn + 1, 20) * 1e6)
-            raw = await exchange(stage.url, body=_body(program, payer, history), headers=_headers(payer))
-            reply = read_reply(raw.status, {}, raw.body)
-            assert raw.status == 200, raw.body
-            spent = tokens_of(json.loads(raw.body)["usage"])
-            assert spent is not None
-            used.append(spent)
-            answer = [*reply.content]
-            history.append({"role": "assistant", "content": answer})
-            results = [
-                {"type": "tool_result", "tool_use_id": each["id"], "content": _words(program.step, turn + 1)}
-                for each in answer
+        client, used = ProgramClient.of(program, payer, stage.url), list[Tokens]()
+        content = [text(_words(program.step, 0))]
+        for turn in range(1, program.turns + 1):
+            clock.pause(program.breaks.get(turn, 20))
+            message = await client.turn(*content)
+            used.append(tokens_of(message["usage"]) or Tokens())
+            content = [
+                {"type": "tool_result", "tool_use_id": each["id"], "content": _words(program.step, turn)}
+                for each in message["content"]
                 if each["type"] == "tool_use"
             ]
-            history.append({"role": "user", "content": results})
         tools = [len(each.json()["tools"]) for each in standin.messages]
     joined = next((number for number, count in enumerate(tools, 1) if count > 1), None)
     assert len(tools) == program.turns
     return Billed(used=used, managed_from=joined)
 
 
-def _headers(payer: Payer) -> list[tuple[bytes, bytes]]:
-    sent = {**HEADERS, "x-claude-code-session-id": SESSION, **payer.headers}
-    return [(name.encode(), value.encode()) for name, value in sent.items() if value]
+@attrs.define(kw_only=True)
+class ProgramClient(Client):
+    """Without a name of its own; it marks its system prompt and its last message, or nothing."""
 
+    system: Json
+    marker: Json
 
-def _body(program: Program, payer: Payer, history: Sequence[Json]) -> bytes:
-    marker = {"type": "ephemeral", **({"ttl": payer.ttl} if payer.ttl else {})}
-    marked = {"cache_control": marker} if program.marks else {}
-    *before, last = bare(list(history))
-    *blocks, end = last["content"]
-    said = [*before, {**last, "content": [*blocks, {**end, **marked}]}]
-    system = [{**_text(_words(program.head, -1)), **marked}]
-    body = {
-        "model": payer.model or program.model,
-        "max_tokens": 1_000,
-        "system": system,
-        "messages": said,
-        "tools": [{"name": program.tool, "input_schema": {"type": "object"}}],
-    }
-    return json.dumps(body).encode()
+    @classmethod
+    def of(cls, program: Program, payer: Payer, url: str) -> "ProgramClient":
+        marker = {"type": "ephemeral", **({"ttl": payer.ttl} if payer.ttl else {})}
+        return cls(
+            url=url,
+            session=SESSION,
+            model=payer.model or program.model,
+            tools=[{"name": program.tool, "input_schema": {"type": "object"}}],
+            headers={"user-agent": "", **payer.headers},
+            system=text(_words(program.head, -1)),
+            marker={"cache_control": marker} if program.marks else {},
+        )
 
-
-def _text(words: str) -> Json:
-    return {"type": "text", "text": words}
+    def body(self) -> bytes:
+        *before, last = bare(self.history)
+        *blocks, end = last["content"]
+        said = [*before, {**last, "content": [*blocks, {**end, **self.marker}]}]
+        asked = {"model": self.model, "max_tokens": 1_000, "system": [{**self.system, **self.marker}]}
+        return json.dumps({**asked, "messages": said, "tools": self.tools}).encode()
 
 
 def _words(tokens: int, number: int) -> str:

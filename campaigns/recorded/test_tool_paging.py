@@ -2,13 +2,7 @@
 
 import json
 
-from mnemosyne.domain.tools.tool_paging import (
-    BYTES_PER_TOKEN,
-    COMMON,
-    loads_tools_itself,
-    page_tools,
-    tools_of,
-)
+from mnemosyne.domain.tools.tool_paging import BYTES_PER_TOKEN, COMMON, loads_tools_itself, page_tools, tools_of
 from mnemosyne.domain.wire import transcript
 from tests.domain.recorded import captures, dumps
 from tests.domain.tools.test_tool_paging import elements

@@ -11,11 +11,15 @@ import attrs
 from campaigns.scenarios.messages import Json, ReadReply
 from campaigns.scenarios.spoken import MESSAGES, Spoken
 from mnemosyne_lab.provider.script import ScriptedReply, from_data
-from tests.http.managing import bare
+from tests.http.managing import bare, recall, restore, text, think
 from tests.http.raw_client import RawReply, connect
 
 if TYPE_CHECKING:
     from campaigns.scenarios.scene import Scene
+
+__all__ = ["Agent", "ask", "restore", "text", "think"]
+
+ask = recall
 
 BETAS = (
     "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,per-turn-control-2026-07-01,"
@@ -35,14 +39,6 @@ def tool(name: str, **more: Any) -> Json:
 TOOLS = [tool(name) for name in ("Read", "Edit", "Write", "Bash", "Grep", "Task", "WebFetch")]
 
 
-def text(words: str) -> Json:
-    return {"type": "text", "text": words}
-
-
-def think(thought: str = "Let me think about it.") -> Json:
-    return {"type": "thinking", "thinking": thought}
-
-
 def redacted() -> Json:
     return {"type": "redacted_thinking"}
 
@@ -55,16 +51,8 @@ def read(path: str) -> Json:
     return call("Read", file_path=path)
 
 
-def ask(question: str = "What was decided about the parser?") -> Json:
-    return call("memory_query", question=question)
-
-
 def look_up(words: str = "parser") -> Json:
     return call("memory_search", query=words)
-
-
-def restore(object_id: str) -> Json:
-    return call("memory_restore", object_id=object_id, reason="needed")
 
 
 def release(*objects: str) -> Json:

@@ -7,15 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from campaigns.scenarios.messages import (
-    THINKING,
-    Json,
-    ReadReply,
-    read_events,
-    read_input,
-    read_reply,
-    read_whole,
-)
+from campaigns.scenarios.messages import THINKING, Json, ReadReply, read_events, read_input, read_reply, read_whole
 
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """The types of call items, with the member that holds the input."""

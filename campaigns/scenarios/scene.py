@@ -58,7 +58,7 @@ class Scene:
     clock: Clock
     replies: dict[str, list[ScriptedReply]]
     url: str = ""
-    again: Callable[[Mode], Awaitable[None]]
+    restart: Callable[[Mode], Awaitable[None]]
     """Restarts the proxy in a mode."""
     turn_off: Callable[[str], Awaitable[None]]
     quiet: Callable[[], Awaitable[None]]
@@ -71,9 +71,6 @@ class Scene:
 
     def check(self) -> None:
         assert not self.judge.faults, "\n".join([self.name, *self.judge.faults])
-
-    async def restart(self, mode: Mode = Mode.MANAGE) -> None:
-        await self.again(mode)
 
     async def provider_asked(self, rounds: int) -> None:
         """Wait until the provider received this many more requests than were judged."""
@@ -132,7 +129,7 @@ async def in_memory(
     ):
         stages: list[Stage] = []
 
-        async def again(mode: Mode) -> None:
+        async def restart(mode: Mode) -> None:
             await stack.aclose()
             opening = bare_stage(standin=standin, log=log, window=window, tariff=tariff, clock=clock, mode=mode)
             stages.append(await stack.enter_async_context(opening))
@@ -153,12 +150,12 @@ async def in_memory(
             judge=Judge(standin),
             clock=clock,
             replies=casting.replies,
-            again=again,
+            restart=restart,
             turn_off=off,
             quiet=quiet,
             log=log,
         )
-        await again(mode)
+        await restart(mode)
         yield scene
         await stack.aclose()
         record = Record()

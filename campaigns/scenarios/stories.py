@@ -23,6 +23,7 @@ from campaigns.scenarios.agent import (
 )
 from campaigns.scenarios.messages import Json, ReadReply
 from campaigns.scenarios.scene import Scene, Story
+from mnemosyne.domain.session.round_events import Mode
 
 DROPPING = ",thinking-binding-controls-2026-08-01"
 
@@ -357,7 +358,7 @@ async def a_paused_turn_with_a_hidden_call_behind_the_search(scene: Scene) -> No
         assert reply.message["stop_reason"] == "pause_turn"
         agent.hears([think(), ask()], [think(), look_up()], [think(), text("Found.")])
         assert final_text(agent.take(await agent.send())) == "Found."
-        await scene.restart()
+        await scene.restart(Mode.MANAGE)
         agent.history[-2:] = [
             {"role": "assistant", "content": [*agent.history[-2]["content"], *agent.history[-1]["content"]]}
         ]

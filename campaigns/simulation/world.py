@@ -192,7 +192,7 @@ class World:
         return self._sum_up()
 
     def _make_scene(self) -> SimulatedScene:
-        async def again(mode: Mode) -> None:
+        async def restart(mode: Mode) -> None:
             self.chance.choice(self.living).end()
 
         async def off(session: str) -> None:
@@ -206,7 +206,7 @@ class World:
             judge=Judge(self.provider),
             clock=VirtualMicroseconds(),
             replies=self.casting.replies,
-            again=again,
+            restart=restart,
             turn_off=off,
             quiet=trio.lowlevel.checkpoint,
             chance=self.chance,

@@ -1,18 +1,26 @@
 """``python -m campaigns.soak.dying POINT PASSES VICTIM serve …``: a server that dies, by ``kill -9``, when it passes
 a named point of its code for the given time; or its database dies, and the server continues.
+
+``python -m campaigns.soak.dying commands``: run commands, each of which dies before one of its steps, a call that
+reaches the database or a disk. Each input line is a JSON array of the step and the command's words; each output line is
+the exit code. Each command runs in a fork of this process, which has imported all modules.
 """
 
 import inspect
+import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import attrs
+import psycopg
+
+from mnemosyne.cli import main
 
 PLACES: Mapping[str, str] = {
     "a request is read": "mnemosyne.http.gateway:Gateway._read",
@@ -115,9 +123,53 @@ def _kill(victim: str) -> None:
         os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
 
 
-if __name__ == "__main__":
-    point, passes, victim, *arguments = sys.argv[1:]
-    die_at(point, int(passes), victim)
-    from mnemosyne.cli import main
+# Commands
 
-    main(arguments, prog_name="mnemosyne")
+STEPS: tuple[tuple[Any, str], ...] = (
+    (psycopg.Connection, "wait"),
+    (os, "fsync"),
+    (os, "replace"),
+    (os, "rename"),
+    (os, "unlink"),
+    (Path, "unlink"),
+)
+"""The functions whose calls are steps: a statement, a commit, a part of a copy; a file that is made durable, renamed or
+deleted.
+"""
+
+
+def run_until(step: int, words: Sequence[str]) -> int:
+    """The exit code of a command that dies before this step (never, for 0); negative if a signal ended it."""
+    child = os.fork()
+    if child == 0:
+        countdown = Countdown(step, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        for owner, name in STEPS:
+            watch(owner, name, before=countdown.passed)
+        with open(os.devnull, "w") as nothing:
+            os.dup2(nothing.fileno(), 1)
+            os.dup2(nothing.fileno(), 2)
+        try:
+            main(list(words), prog_name="mnemosyne")
+        except SystemExit as ended:
+            os._exit(int(ended.code or 0))
+        os._exit(3)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def run_commands() -> None:
+    for name in list(main.places()):
+        main.get_command(None, name)
+    for line in sys.stdin:
+        step, *command = json.loads(line)
+        sys.stdout.write(f"{run_until(step, command)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["commands"]:
+        run_commands()
+    else:
+        point, passes, victim, *arguments = sys.argv[1:]
+        die_at(point, int(passes), victim)
+        main(arguments, prog_name="mnemosyne")

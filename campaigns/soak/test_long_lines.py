@@ -68,19 +68,11 @@ def _processor_time() -> Iterator[None]:
     signal.signal(signal.SIGVTALRM, before)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_endless_lines_are_shortened_in_time(way: str) -> None:
-    call, content = WAYS[way]
-    key = call["input"].get("file_path")
-    asked = RenditionRequest(
-        kind=ObjectKind.TOOL_RESULT, source_tool=call["name"], source_key=key, text=content, target_chars=4_000
-    )
-    assert summarize(asked).text
-
-
 @pytest.mark.parametrize("way", [pytest.param(way, marks=[] if way == "log" else pytest.mark.soak) for way in WAYS])
 async def test_after_endless_lines_the_next_request_is_answered(way: str) -> None:
     call, content = WAYS[way]
+    of = {"kind": ObjectKind.TOOL_RESULT, "source_tool": call["name"], "source_key": call["input"].get("file_path")}
+    assert summarize(RenditionRequest(**of, text=content, target_chars=4_000)).text
     async with bare_stage() as stage:
         client = client_of(stage)
         answer(stage, [call])

@@ -4,6 +4,7 @@ finds no fault, in each dialect.
 
 from collections.abc import Sequence
 
+import pytest
 import trio
 from hypothesis import example, given
 
@@ -15,30 +16,6 @@ from mnemosyne.domain.session.round_events import Mode
 from tests.profiles import examples
 from tests.waiting import DEADLINE
 
-
-def walk(steps: Sequence[walks.Step], kind: type[Agent]) -> None:
-    """One walk, judged."""
-
-    async def play() -> None:
-        with trio.fail_after(DEADLINE):
-            async with in_memory("walk", sober=True) as scene:
-                await walks.take(scene, steps, kind)
-
-    trio.run(play)
-
-
-@examples(20)
-@given(walks.walks)
-def test_random_walk_breaks_nothing_and_leaks_nothing(steps: Sequence[walks.Step]) -> None:
-    walk(steps, Agent)
-
-
-@examples(8)
-@given(walks.walks)
-def test_random_walk_in_responses_breaks_nothing(steps: Sequence[walks.Step]) -> None:
-    walk(steps, ResponsesAgent)
-
-
 FROM_THE_BEGINNING = [
     walks.Works([([], None)], 5),
     walks.Restarts(Mode.OBSERVE),
@@ -48,8 +25,14 @@ FROM_THE_BEGINNING = [
 """It begins anew, and shares its system prompt with what was managed: so it is, too, from its first request on."""
 
 
-@examples(8)
-@example(FROM_THE_BEGINNING)
-@given(walks.walks)
-def test_random_walk_in_chat_completions_breaks_nothing(steps: Sequence[walks.Step]) -> None:
-    walk(steps, ChatAgent)
+@pytest.mark.parametrize("kind", [Agent, ResponsesAgent, ChatAgent])
+@examples(12)
+@example(steps=FROM_THE_BEGINNING)
+@given(steps=walks.walks)
+def test_random_walk_breaks_nothing_and_leaks_nothing(kind: type[Agent], steps: Sequence[walks.Step]) -> None:
+    async def play() -> None:
+        with trio.fail_after(DEADLINE):
+            async with in_memory("walk", sober=True) as scene:
+                await walks.take(scene, steps, kind)
+
+    trio.run(play)

@@ -60,7 +60,7 @@ def test_export_and_transcript_of_a_session_have_the_billed_cost(workspace: Work
     report = workspace.home / "report.json"
     run("evaluate", str(exported), "--policy", "unmanaged", "--report", str(report))
     told = json.loads(run("what-if", "--json"))  # from the transcript that the client itself wrote
-    assert told["dollars"] == told["dollars_judged"] == pytest.approx(cost)
+    assert told["dollars"] == pytest.approx(cost)
     assert (told["skipped"], told["tariff"], told["sessions"]) == ([], "api-5m", 1)
     for judged in (json.loads(report.read_text()), told["evaluation"]):
         assert judged["policies"]["unmanaged"]["totals"]["dollars"] == pytest.approx(cost, rel=CLOSE)

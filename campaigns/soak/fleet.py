@@ -1,7 +1,7 @@
 """Clients whose servers or databases fail, and what must be on record of their replies."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from hashlib import sha256
 
@@ -91,10 +91,15 @@ class Fleet:
                     self.failed["cut" if reply.cut else reply.status] += 1
                 await trio.sleep(0.02)  # as clients do
 
-    async def check(self, home: Home, *sessions: str) -> int:
-        """Each whole reply of these sessions, or of all, is on record, and none twice; return the number of gaps."""
+    @property
+    def sessions(self) -> set[str]:
+        """Those of which a client saw a reply to its end."""
+        return {session for session, _ in self.whole}
+
+    async def check(self, home: Home, sessions: Iterable[str]) -> int:
+        """Each whole reply of these sessions is on record, and none twice; return the number of gaps."""
         gaps = 0
-        for session in sessions or sorted({each for each, _ in self.whole}):
+        for session in sorted(sessions):
             events = await home.events(session)  # which verify
             gaps += sum(isinstance(each, GapRecorded) for each in events)
             ends = [(each.branch, each.turn, each.attempt) for each in events if isinstance(each, TurnFinished)]

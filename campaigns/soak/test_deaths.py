@@ -109,7 +109,7 @@ class Campaign:
         modes = [(each.mode, each.why) for each in events if isinstance(each, BranchModeSet)]
         assert {mode for mode, _ in modes} == ({Mode.MANAGE} if self.mode == "manage" else set()), modes
         if not any(each.victim == DATABASE for each in self.died):  # turns during an outage are shown as a gap
-            await self.fleet.check(self.home)
+            await self.fleet.check(self.home, ["s"])
 
 
 async def campaign_of(deaths: list[Death], prompts: int, folder: Path, mode: str = "manage") -> Campaign:

@@ -53,7 +53,8 @@ class Codex(ByCommands):
         return AgentOutput("", output.strip(), 0.0)
 
     def shell(self, command: str) -> Block:
-        return execute(command) if self.model is None else run(command)
+        call: Block = execute(command) if self.model is None else run(command)
+        return call
 
     def delegate(self, prompt: str) -> Block:
         raise NotImplementedError
@@ -70,7 +71,8 @@ class OtherOpencode(ByCommands, Opencode):
         return [f"{self.provider}/gpt-5.5" if word.startswith("anthropic/") else word for word in words]
 
     def shell(self, command: str) -> Block:
-        return bash(command)
+        call: Block = bash(command)
+        return call
 
 
 CODEX, SIGNED_IN_CODEX = Codex(), Codex(environment={})

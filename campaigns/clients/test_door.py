@@ -185,7 +185,7 @@ def work_through_the_door(workspace: Workspace, way: FirstParty, upstream: str) 
         {"reply": {"text": "Title"}},
     )
     options = ("--door", "tls", "--data-dir", str(data), "--port", "0", "--upstream", f"https://{upstream}")
-    assert workspace.run("Write more.", options=options, **way.environment).text == "Done."
+    assert workspace.run("Write more.", goes_on=False, options=options, **way.environment).text == "Done."
     assert (workspace.project / "more.txt").read_text() == "more\n"
     (found,) = workspace.conversations(data)
     assert sorted(turn.body for turn in found.turns) == sorted(each.body for each in workspace.standin.messages)

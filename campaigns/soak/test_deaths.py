@@ -51,6 +51,8 @@ class Campaign:
     url: str = ""
     up: trio.Event = attrs.field(factory=trio.Event)
     died: list[Death] = attrs.field(factory=list)
+    sure: int | None = None
+    """Whole replies before the first server whose database may die: those during an outage may be shown as a gap."""
 
     def __attrs_post_init__(self) -> None:
         self.fleet = Fleet(find_server=self._find_server)
@@ -70,6 +72,8 @@ class Campaign:
     async def _serve(self) -> None:
         """One server after the other: those with a victim, then one that lives."""
         for death in self.deaths:
+            if death.victim == DATABASE and self.sure is None:
+                self.sure = len(self.fleet.whole)
             async with self._served(death.program) as process:
                 if await self._died(process):
                     self.died.append(death)
@@ -108,8 +112,9 @@ class Campaign:
         events = await self.home.events("s")
         modes = [(each.mode, each.why) for each in events if isinstance(each, BranchModeSet)]
         assert {mode for mode, _ in modes} == ({Mode.MANAGE} if self.mode == "manage" else set()), modes
-        if not any(each.victim == DATABASE for each in self.died):  # turns during an outage are shown as a gap
-            await self.fleet.check(self.home, ["s"])
+        if self.sure is not None:
+            del self.fleet.whole[self.sure :]
+        await self.fleet.check(self.home, ["s"])
 
 
 async def campaign_of(deaths: list[Death], prompts: int, folder: Path, mode: str = "manage") -> Campaign:
@@ -158,5 +163,5 @@ async def test_conversation_survives_any_death(mode: str, deaths: list[Death], t
 @pytest.mark.parametrize("seed", range(120))
 async def test_a_thousand_deaths_at_named_points_break_and_lose_nothing(seed: int, mode: str, tmp_path: Path) -> None:
     campaign = await campaign_of(deaths_of(seed, 10), 12, tmp_path, mode)
-    print(f"seed {seed}: {len(campaign.died)} deaths, {len(campaign.fleet.whole)} replies whole")  # noqa: T201
+    print(f"seed {seed}: {len(campaign.died)} deaths, {len(campaign.fleet.whole)} replies surely on record")  # noqa: T201
     assert campaign.died

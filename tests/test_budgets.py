@@ -33,7 +33,7 @@ BUDGETS = {
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_790, 11_000),
     "tests": Budget("tests", 78_590, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 13_310, 12_000),
+    "campaigns": Budget("campaigns", 13_365, 12_000),
     "benchmarks": Budget("benchmarks", 5_995, 6_000),
 }
 

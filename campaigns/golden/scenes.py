@@ -1,11 +1,10 @@
 """Scenes for golden logs, each with another part of a server's events."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
 import attrs
 
-from mnemosyne.domain.session.round_events import EpochBegan, Mode
+from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne_lab.provider.server import open_standin
 from tests.actors.summaries import long_text
 from tests.actors.support import StoppableLog
@@ -13,17 +12,6 @@ from tests.http.evicting import DECIDED, RECALL, Index, result
 from tests.http.managing import Client, Json, Stage, bare_stage, model_says, recall, script, text, think
 from tests.http.test_epochs import MINUTES, SMALL, TOOLS, Clock, answer, read, violations
 from tests.http.test_stated_windows import read_files
-
-
-@asynccontextmanager
-async def staged(log: StoppableLog, clock: Clock, mode: Mode, window: int | None) -> AsyncIterator[Stage]:
-    """A provider and a proxy on one clock."""
-    async with (
-        open_standin(clock=lambda: clock.now / 1e6) as standin,
-        bare_stage(standin=standin, log=log, mode=mode, window=window, clock=clock, index=Index(log)) as stage,
-    ):
-        yield stage
-
 
 DONE = [think("So that was it."), text("There it is.")]
 

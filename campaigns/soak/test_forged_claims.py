@@ -13,20 +13,28 @@ from uuid import UUID
 
 import attrs
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.owners import PROMPT_SECONDS, MemoryOwners
+from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.helper.facts import FIND_FACTS, order_facts
+from mnemosyne.domain.helper.model import FREE, Completion, HelperPrompt
 from mnemosyne.domain.helper.task import Accepted
 from mnemosyne.domain.knowledge.decide import LearnFacts
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.knowledge.prompts import LearnedFact, find_remembered, read_prompt
+from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.submitted import hash_prompt
+from tests.actors.support import SCHEDULED
 from tests.actors.test_owners import Clock, read, user
 from tests.domain.knowledge.support import FIRST, KnowledgePlace
 from tests.domain.knowledge.test_prompts import told
 from tests.http.managing import Json
-from tests.http.test_session_knowledge import KEY
+from tests.http.test_learned_facts import reading
+from tests.http.test_session_knowledge import KEY, PROJECT, blocks, client, until_admitted
 
 pytestmark = pytest.mark.soak
 
@@ -211,6 +219,7 @@ class Forger:
 
 
 SESSIONS = 5
+OWN = "Remember that deploys need two reviews"
 
 
 def texts(trick: str) -> Iterator[tuple[str, str]]:
@@ -232,3 +241,60 @@ def test_no_forged_claim_is_confirmed_or_shown(trick: str) -> None:
         forger.check()
         sent += forger.sent
     assert sent * len(TRICKS) >= 300_000
+
+
+@attrs.define(eq=False)
+class Quoting:
+    """A helper model that quotes everything that it can."""
+
+    claims: Sequence[tuple[str, str]]
+    asked: int = 0
+    name: str = "quoting"
+    price: Price = FREE
+
+    async def complete(self, prompt: HelperPrompt) -> Completion:
+        await trio.lowlevel.checkpoint()
+        self.asked += 1
+        found = [quote for each in self.claims for quote in quotes(*each) if each[0] in prompt.user]
+        facts = [{"kind": "constraint", "quote": quote, "corrects": ""} for quote in found]
+        return Completion(json.dumps({"facts": facts}), Tokens(input=9, output=9))
+
+    async def check(self) -> None:
+        return
+
+
+async def test_no_injection_is_confirmed_or_shown_by_a_server() -> None:
+    """At least 570 sessions of one owner; then new ones ask about each claim, and get only what the owner typed."""
+    claims, sessions = [*texts("plain")][::7], 0
+    async with reading(Quoting(claims), Mode.MANAGE) as stage:
+        await client(stage, "first", x_api_key="mine").work("Hello.")
+        await until_admitted(stage, KEY.fingerprint("mine"))
+        owners = stage.process.opener.owners
+        assert owners is not None
+        for number, (_, said) in enumerate(claims):
+            one = Carrier([user(said)], (said,))
+            for name, carrier in (carriers(said) | {"agent": one, SCHEDULED: one}).items():
+                if carrier.late or carrier.used or (name == SCHEDULED and number):
+                    continue
+                sessions += 1
+                session = SCHEDULED if name == SCHEDULED else f"{name} {number}".replace("'", "")
+                for posted in carrier.posted:
+                    reported = carrier.session or session
+                    owners.present(reported, hash_prompt(posted), interactive=carrier.interactive)
+                headers = {"x_claude_code_agent_id": "a"} if name == "agent" else {}
+                talking = client(stage, session, x_api_key="mine", **headers)
+                talking.history = [*carrier.messages[:-1]]
+                await talking.turn(*carrier.messages[-1]["content"])
+        await wait_all_tasks_blocked(0.5)
+        entries = (await KnowledgeStore(stage.log, stage.process.journal).read(PROJECT)).entries
+        assert entries
+        assert not any(each.is_confirmed for each in entries.values())
+        for number, (claim, _) in enumerate(claims):
+            await client(stage, f"later {number}", x_api_key="mine").work(f"Is it right that {claim}?")
+            assert blocks(stage.upstream[-1]) == []
+        owners.present("own", hash_prompt(OWN), interactive=True)
+        await client(stage, "own", x_api_key="mine").work(OWN)
+        await wait_all_tasks_blocked(0.5)
+        await client(stage, "last", x_api_key="mine").work("How many reviews do deploys need?")
+        assert "deploys need two reviews" in blocks(stage.upstream[-1])[0]
+    assert sessions >= 570

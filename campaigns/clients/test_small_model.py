@@ -14,7 +14,6 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from tests.http.test_managed_openai import ChatTalk
 
 from campaigns.clients.local_server import LocalServer, find_python, find_small_model, local_server
 from mnemosyne.actors.composing import Composer
@@ -47,6 +46,7 @@ from tests.http.evicting import RECALL, Index, read_and_evict
 from tests.http.managing import Client, Stage, assert_nothing_of_ours, bare_stage, recall, text, think
 from tests.http.test_epochs import MINUTES, SMALL, Clock, answer, client_of, read, violations
 from tests.http.test_learned_facts import PROMPT, submit
+from tests.http.test_managed_dialects import ChatTalk
 from tests.http.test_session_knowledge import KEY
 from tests.http.test_summarized_epochs import Copying
 from tests.http.test_summarized_epochs import played as play_tales

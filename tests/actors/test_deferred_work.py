@@ -306,7 +306,8 @@ async def test_simulated_cache_of_an_observed_session_matches_the_provider() -> 
 async def test_managing_stops_when_the_provider_bills_against_its_rules(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(PromptCache, "begin_reply", lambda self, lookup: None)  # it never reads what it wrote
+    ask = PromptCache.request
+    monkeypatch.setattr(PromptCache, "request", lambda *given: (ask(*given)[0], lambda: None))  # its writes are lost
     async with open_stage({"replies": [*[model_says(look())] * 8, model_says(text("Done."))]}, breaks=["R10"]) as stage:
         client = Client(stage.url)
         await client.work("Look at it. " + "Words to fill the cache with. " * 300)

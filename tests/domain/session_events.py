@@ -111,7 +111,7 @@ def billed(turn: int, actual: int, shadow: int, mode: Mode = Mode.MANAGE, **chan
     account = accounted(turn, actual, shadow, mode, **changes)
     usage = {"input_tokens": 0, "output_tokens": 1, "cache_creation_input_tokens": actual}
     ended = finished(turn, account.model, usage, at=turn * 10 + 1, reply=NO_BYTES)
-    return began(turn, account.model, body=NO_BYTES), ended, account
+    return began(turn, account.model, at=account.began, body=NO_BYTES), ended, account
 
 
 def epoch(turn: int, number: int) -> RoundBegan:

@@ -34,7 +34,8 @@ def test_stream_passes_and_reads_alike_at_every_network_cut(written: Written, pl
     for said in replies():
         raw = written.stream(said)
         uncut, pieces = PassedStream(written.dialect), PassedStream(written.dialect)
-        uncut.feed(raw)
+        early, end = uncut.feed(raw)
+        assert (type(early), type(end)) == (ToClient, EndOfReply), "what precedes the end does not wait for it"
         outputs = [output for piece in cut(raw, places) for output in pieces.feed(piece)]
         assert b"".join(output.raw for output in [*outputs, *pieces.close()]) == raw
         assert [type(output) for output in outputs].count(EndOfReply) == 1

@@ -18,7 +18,7 @@ from benchmarks.likelihood.model import Tokenizer
 from benchmarks.recordings import result_text
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.objects.events import BlockPlace
-from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.faults import RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import is_its_own_detail
 from mnemosyne.domain.recall.answering import quote_sources
@@ -358,7 +358,7 @@ def _ask(item: Item, question: str) -> list[Message]:
     spent = sum(tokens for _, tokens in quotes)
     same = {name: getattr(item, name) for name in ("kind", "role", "source_key", "tags", "last_turn")}
     memory = remembered(created(item.id, **same))
-    text = answer_text([each for each, _ in quotes], memory, spent, Spent().after(spent))
+    text = answer_text([each for each, _ in quotes], memory, spent, RecallBudget().after(spent))
     call = {"type": "tool_use", "id": "ask", "name": QUERY, "input": {"question": question, "scope": f"#{item.id}"}}
     return [
         {"role": "assistant", "content": [call]},

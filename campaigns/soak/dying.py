@@ -40,7 +40,7 @@ PLACES: Mapping[str, str] = {
     "a reply is read": "mnemosyne.http.reply_rounds:SplicedRounds._read",
     "a part is passed on": "mnemosyne.http.reply_rounds:SplicedRounds._pass_on",
     "a part is handed to the client": "mnemosyne.http.client_reply:ClientReply.hand_over",
-    "hidden calls are answered": "mnemosyne.actors.tools:RoundOfCalls.answer",
+    "hidden calls are answered": "mnemosyne.actors.tools:MemoryToolExecutor.answer",
     "a round is over": "mnemosyne.actors.session:SessionActor._round_over",
     "the next round is recorded": "mnemosyne.actors.session:SessionActor._next_round",
     "a turn ends": "mnemosyne.actors.session:SessionActor._finish",

@@ -187,7 +187,7 @@ class RoundEnd:
 
 
 @attrs.frozen(kw_only=True)
-class OfTurn:
+class TurnMessage:
     """A message about the turn with this address, sent at the time ``at``."""
 
     at: int
@@ -196,7 +196,7 @@ class OfTurn:
 
 
 @attrs.frozen(kw_only=True)
-class FindPassages(OfTurn):
+class FindPassages(TurnMessage):
     """Find the passages for a helper model's answers to a round's questions. Changes nothing. Answered by the
     questions, by call; none for calls without passages.
     """
@@ -205,7 +205,7 @@ class FindPassages(OfTurn):
 
 
 @attrs.frozen(kw_only=True)
-class AnswerCalls(OfTurn):
+class AnswerCalls(TurnMessage):
     """Answer the calls of a finished round in which the model called only memory tools. Answered by UpstreamPlan, with
     the next round. A caller that stops waiting sets ``left`` and reports the substitutes that were ``sent`` later: the
     ``tool_result`` block of each call by its id. ``helped`` are the helper model's answers by call.
@@ -218,7 +218,7 @@ class AnswerCalls(OfTurn):
 
 
 @attrs.frozen(kw_only=True)
-class Refused(OfTurn):
+class Refused(TurnMessage):
     """The provider refused a first round for something that the proxy added; ``reply`` is the refusal. Answered by
     UpstreamPlan, with a replacement.
     """
@@ -229,7 +229,7 @@ class Refused(OfTurn):
 
 
 @attrs.frozen(kw_only=True)
-class NextRound(OfTurn):
+class NextRound(TurnMessage):
     """The next round, as the last answer proposed it, is being sent."""
 
     body: bytes = attrs.field(repr=False)
@@ -237,7 +237,7 @@ class NextRound(OfTurn):
 
 
 @attrs.frozen(kw_only=True)
-class _TurnOver(OfTurn):
+class _TurnEnd(TurnMessage):
     """The end of a turn. ``limits`` are the subscription windows in the headers of its reply, ``first_byte`` the time
     in µs to the reply's first byte.
     """
@@ -247,7 +247,7 @@ class _TurnOver(OfTurn):
 
 
 @attrs.frozen(kw_only=True)
-class Finish(_TurnOver):
+class Finish(_TurnEnd):
     """The reply to a turn is complete. ``last`` is its last round, whose reply may differ from the client's."""
 
     status: int
@@ -256,7 +256,7 @@ class Finish(_TurnOver):
 
 
 @attrs.frozen(kw_only=True)
-class Interrupt(_TurnOver):
+class Interrupt(_TurnEnd):
     """The reply to a turn is incomplete or missing."""
 
     status: int | None

@@ -19,7 +19,7 @@ from mnemosyne.actors.owners import MemoryClient
 from mnemosyne.actors.show_again import ShowAgain
 from mnemosyne.actors.texts import ObjectTexts
 from mnemosyne.actors.threads import HUGE, is_much, read_in_thread, run_in_thread
-from mnemosyne.actors.tools import NOT_HELPED, Answers, CallTerms, RoundOfCalls
+from mnemosyne.actors.tools import NOT_HELPED, Answers, CallContext, MemoryToolExecutor
 from mnemosyne.domain.cost.catalogue import model_of
 from mnemosyne.domain.cost.prices import window_of
 from mnemosyne.domain.cost.tariffs import Caching
@@ -27,7 +27,7 @@ from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.history import guards
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import FaultReason
-from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.faults import RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.segmentation.authors import find_prompt
@@ -280,7 +280,7 @@ class ManagedRounds:
             each
             for each in self._state.branches.values()
             if each.header_conversation == request.conversation
-            and each.kind.is_window
+            and each.kind.is_agent_context
             and not is_another(request.client_headers, each)
         ]
         branch = max(spoken, key=lambda each: each.body_version, default=None)
@@ -410,8 +410,8 @@ class ManagedRounds:
         turn = await self.turn_of(address, end.request)
         if turn is None or turn.round > MOST_ANSWERED:
             return {}
-        terms = CallTerms(at=message.at, spent=self._sum_spent(address))
-        return await self._round_of(address, terms).find_passages(end.calls)
+        context = CallContext(at=message.at, budget=self._find_budget(address))
+        return await self._executor_for(address, context).find_passages(end.calls)
 
     async def answer(self, message: AnswerCalls) -> RoundOver:
         """The end of a round with the answers to its hidden calls. Nothing if the caller has already continued without
@@ -426,7 +426,7 @@ class ManagedRounds:
             answers = await self._answers(address, turn, end, at, message.helped)
         else:
             self._outside.note_late(Awaited.ANSWERS)
-            answers = Answers(results=message.sent, spent=self._sum_spent(address), helped=message.helped)
+            answers = Answers(results=message.sent, budget=self._find_budget(address), helped=message.helped)
         if message.left.is_set():
             return NOTHING
         over = self._finish(address, turn, end, answers, at)
@@ -602,13 +602,13 @@ class ManagedRounds:
         at: int,
         helped: Mapping[str, HelperAnswer] = NOT_HELPED,
     ) -> Answers:
-        spent = self._sum_spent(address)
+        budget = self._find_budget(address)
         if turn.round > MOST_ANSWERED:
             write = turn.read.dialect.write_result
             refused = {call.id: write(call.id, memory_results.NO_MORE, False) for call in end.calls}
-            return Answers(results=refused, spent=spent, helped=helped)
+            return Answers(results=refused, budget=budget, helped=helped)
         if not end.calls:
-            return Answers(spent=spent)
+            return Answers(budget=budget)
         settings = decision_inputs.in_force(self._state.find_taken(address.branch), self._settings)
         most = find_limit(settings.window, turn.read.fields.model, self._state)
         used, model = window_of(end.reply.usage), turn.read.fields.model
@@ -617,14 +617,14 @@ class ManagedRounds:
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
         is_typed = not has_results(blocks_of(turn.read, -1))
         why = FaultReason.USER_RECALL if is_typed else FaultReason.REFERENCE
-        terms = CallTerms(at=at, spent=spent, settings=settings, room=room, tools=tools, helped=helped, why=why)
-        return await self._round_of(address, terms).answer(end.calls)
+        context = CallContext(at=at, budget=budget, settings=settings, room=room, tools=tools, helped=helped, why=why)
+        return await self._executor_for(address, context).answer(end.calls)
 
-    def _round_of(self, address: Address, terms: CallTerms) -> RoundOfCalls:
-        return RoundOfCalls(self._texts, self._outside, self._state, address, terms)
+    def _executor_for(self, address: Address, context: CallContext) -> MemoryToolExecutor:
+        return MemoryToolExecutor(self._texts, self._outside, self._state, address, context)
 
-    def _sum_spent(self, address: Address) -> Spent:
-        return self._state.branches[address.branch].rounds.sum_spent(address.turn, address.attempt)
+    def _find_budget(self, address: Address) -> RecallBudget:
+        return self._state.branches[address.branch].rounds.find_budget(address.turn, address.attempt)
 
     def _finish(self, address: Address, turn: ManagedTurn, end: RoundEnd, answers: Answers, at: int) -> RoundOver:
         """The end of a round; the returned turn's history includes it."""
@@ -644,8 +644,8 @@ class ManagedRounds:
             stop_reason=sanitize.optional_text(end.reply.stop_reason),
             usage=sanitize.facts(end.reply.usage),
             answers=tuple(answered),
-            faults=answers.spent.faults,
-            tokens=answers.spent.tokens,
+            faults=answers.budget.faults,
+            tokens=answers.budget.tokens,
         )
         finished = decide(command, self._state)
         if not finished:
@@ -658,7 +658,7 @@ class ManagedRounds:
             events, turn = events + moved, attrs.evolve(turn, moves=False)
         replied = turn.add_reply(address.attempt, end.reply.body, answers.results)
         events += self._note_helpers(address, turn.round, end, answers.helped, at)
-        events += decision_inputs.note_inputs(self._outside.noted, address, turn.round, at)
+        events += decision_inputs.record_inputs(self._outside.noted, address, turn.round, at)
         return RoundOver(events=events, contents=contents, turn=replied)
 
     def _note_helpers(

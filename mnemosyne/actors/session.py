@@ -429,7 +429,7 @@ class SessionActor:
         mode = rounds.mode_without_us(opening) if was_sent else None
         modes = decide(mode, opening.session)
         noted = _inputs_of(message.outgoing, waits=opening.branch.late)
-        is_asked = noted != InputsSoFar() or rounds.stands_on_settings(opening)  # else only for the client's own bytes
+        is_asked = noted != InputsSoFar() or rounds.depends_on_settings(opening)  # else only for the client's own bytes
         inputs = self._record_inputs(opening, noted) if is_asked else ()
         more = (*inputs, *modes, *fallback_events)
         ticket = await self._append_all(
@@ -461,8 +461,8 @@ class SessionActor:
             opening.settings, tariff=tariff, models=catalogue.in_force().digest, host="", others=(), choices=()
         )
         new = TakenSettings(mode=opening.default, settings=settings)
-        taken = decision_inputs.take_settings(new, opening.session.taken, opening.at)
-        return (*taken, *decision_inputs.note_inputs(noted, opening.began.address, 1, opening.at, opening.wanted))
+        taken = decision_inputs.record_settings(new, opening.session.taken, opening.at)
+        return (*taken, *decision_inputs.record_inputs(noted, opening.began.address, 1, opening.at, opening.wanted))
 
     async def _fallback(
         self, address: Address, version: int, opening: Opening, fallback: Fallback
@@ -504,7 +504,7 @@ class SessionActor:
     ) -> None:
         """Report a prompt of the user's conversation that asks to remember something."""
         branch = self.state.branches[began.branch]
-        if not branch.is_talked_to or read.fields.has_output_format:
+        if not branch.is_interactive or read.fields.has_output_format:
             return
         place = Provenance(session=self.identity.stream, branch=began.branch, turn=began.turn)
         prompt = read_prompt(read, began.submitted, place)

@@ -67,7 +67,7 @@ class SessionOrders:
         """
         branch = self._state.branches[began.branch]
         is_new = began.attempt == 1 and began.turn == branch.turns and began.opaque is None
-        if not is_new or not branch.is_talked_to:
+        if not is_new or not branch.is_interactive:
             return
         folder = project_of_transcript(read) or self._context.folder
         self._context = LearnContext(at=began.at, clients=self._context.clients | {client}, folder=folder)
@@ -95,7 +95,7 @@ class SessionOrders:
         """Order what waits until a session is idle: its summary, if it has changed since the last one, and the utility
         of new objects.
         """
-        branches = [each for each in self._state.branches.values() if each.is_talked_to and each.turns]
+        branches = [each for each in self._state.branches.values() if each.is_interactive and each.turns]
         if branches and not self._state.running:
             self._summarize(max(branches, key=lambda each: each.body_version), ticket)
             self._score(ticket)

@@ -48,7 +48,7 @@ class ShowAgain:
         """
         unchanged = ShownAgain(history=history)
         branch, cause = session.branches[began.branch], Cause.PREFETCH
-        if began.attempt > 1 or began.turn < branch.turns or not branch.kind.is_window:
+        if began.attempt > 1 or began.turn < branch.turns or not branch.kind.is_agent_context:
             return unchanged
         granted = show_again.find_requested(session, began.branch)
         if not granted and show_again.awaits_prediction(session, began, read):

@@ -21,7 +21,7 @@ from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.decide import decide_all
 from mnemosyne.domain.objects.events import FaultReason, ObjectEvent
-from mnemosyne.domain.objects.faults import LIMITS, Spent
+from mnemosyne.domain.objects.faults import LIMITS, RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.ids import MARK
@@ -71,14 +71,14 @@ NOT_HELPED: Mapping[str, HelperAnswer] = {}
 
 @attrs.frozen(kw_only=True)
 class Answers:
-    """The result of each call by its id (``Dialect.write_result``), the events with their contents, and the amount that
-    the model has recalled in its turn so far. ``helped`` are the helper's answers as used, by call.
+    """The result of each call by its id (``Dialect.write_result``), the events with their contents, and the turn's
+    ``budget`` after them. ``helped`` are the helper's answers as used, by call.
     """
 
     results: Mapping[str, bytes] = attrs.field(factory=dict)
     helped: Mapping[str, HelperAnswer] = attrs.field(factory=dict)
     events: tuple[Event, ...] = ()
-    spent: Spent = attrs.field(factory=Spent)
+    budget: RecallBudget = attrs.field(factory=RecallBudget)
     contents: tuple[tuple[bytes, bytes], ...] = attrs.field(default=(), repr=False)
 
 
@@ -96,15 +96,14 @@ ONLY_THE_PROXY = (
 
 
 @attrs.frozen(kw_only=True)
-class CallTerms:
-    """The conditions of one round of calls: the amount that the model has recalled in its turn so far (``spent``), and
-    the tokens by which the prompt may still grow (``room``), None if unknown. ``tools`` is the array of the client's
-    own tools, if some of them are paged. ``helped`` are a helper model's answers by call; ``why`` is the reason of the
-    calls' faults.
+class CallContext:
+    """What one round of calls is answered with: the turn's ``budget`` as used so far, and the ``room``, the tokens by
+    which the prompt may still grow, None if unknown. ``tools`` is the array of the client's own tools, if some of them
+    are paged. ``helped`` are a helper model's answers by call; ``why`` is the reason recorded for the calls' faults.
     """
 
     at: int
-    spent: Spent
+    budget: RecallBudget
     settings: ServerSettings = attrs.field(factory=ServerSettings)
     room: int | None = None
     tools: bytes = b""
@@ -112,25 +111,25 @@ class CallTerms:
     why: FaultReason = FaultReason.REFERENCE
 
 
-class RoundOfCalls:
-    """Answers the calls of one round from a session's objects; each call sees the changes of those before it."""
+class MemoryToolExecutor:
+    """Executes one round's calls of memory tools on a session's objects; each call sees the changes of the previous."""
 
     def __init__(
-        self, texts: ObjectTexts, outside: ActorServices, state: Session, address: Address, terms: CallTerms
+        self, texts: ObjectTexts, outside: ActorServices, state: Session, address: Address, context: CallContext
     ) -> None:
         self._texts = texts
         self._outside = outside
         self._state = state
-        self._settings = terms.settings
+        self._settings = context.settings
         self._dialect = dialect_of(state.branches[address.branch].conversation)
-        self._at = terms.at
-        self._why = terms.why
-        self._helped = dict(terms.helped)
+        self._at = context.at
+        self._why = context.why
+        self._helped = dict(context.helped)
         self._branch = address.branch
         self._turn = address.turn
-        spent = attrs.evolve(terms.spent, limits=attrs.evolve(LIMITS, faults=terms.settings.faults))
-        self._spent = spent if terms.room is None else spent.within(terms.room)
-        self._tools = terms.tools
+        budget = attrs.evolve(context.budget, limits=attrs.evolve(LIMITS, faults=context.settings.faults))
+        self._budget = budget if context.room is None else budget.within(context.room)
+        self._tools = context.tools
         messages = state.branches[address.branch].counts[: address.turn][-1]
         self._memory: Memory = memory.proven(state.memory, address.branch, messages)
         self._events: list[ObjectEvent] = []
@@ -153,7 +152,7 @@ class RoundOfCalls:
         return Answers(
             results=results,
             events=tuple(self._events),
-            spent=self._spent,
+            budget=self._budget,
             helped=self._helped,
             contents=tuple(self._contents),
         )
@@ -165,7 +164,7 @@ class RoundOfCalls:
         found: dict[str, HelperQuestion] = {}
         for call in calls:
             asked = parse(call.name, call.input_json)
-            if isinstance(asked, MemoryQuery) and not self._lacks_nothing:
+            if isinstance(asked, MemoryQuery) and not self._sees_all:
                 question = await self._find_safely(call, asked)
                 if question is not None:
                     found[call.id] = question
@@ -175,7 +174,7 @@ class RoundOfCalls:
         async def find() -> HelperQuestion | None:
             _, sources, _ = await self._read_sources(asked, 0.0)
             objects = self._memory.objects
-            return await in_thread(lambda: question_for(asked.question, sources, objects, self._tokens))
+            return await in_thread(lambda: question_for(asked.question, sources, objects, self._count_tokens))
 
         try:
             return await self._outside.call_in_time(call.id, find)
@@ -200,7 +199,7 @@ class RoundOfCalls:
 
     async def _answer_call(self, call: HiddenCall) -> str | _Shown | RefusedCall:
         asked = parse(call.name, call.input_json)
-        if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and self._lacks_nothing:
+        if isinstance(asked, MemoryQuery | MemoryRestore | MemorySearch) and self._sees_all:
             return memory_results.ALL_SHOWN
         if isinstance(asked, MemoryRestore) and self._settings.restores == "proxy":
             return RefusedCall(ONLY_THE_PROXY)
@@ -216,12 +215,12 @@ class RoundOfCalls:
             case MemorySearch():
                 return await self._search(asked)
             case MemoryTool():
-                return self._definition(asked)
+                return self._show_definition(asked)
             case _:
                 assert_never(asked)
 
     async def _query(self, id_: str, call: MemoryQuery) -> str | RefusedCall:
-        most = memory_calls.answer_tokens(call, self._spent)
+        most = memory_calls.answer_tokens(call, self._budget)
         if isinstance(most, RefusedCall):
             return most
         began = trio.current_time()
@@ -230,10 +229,10 @@ class RoundOfCalls:
         if not quotes and not finds_nothing(self._helped.get(id_)):
             quotes = await self._quote(call, most, ANSWERS)
             if not quotes and self._settings.nearest:
-                nearest = await self._quote(call, min(NEAREST * most, self._spent.tokens_left), 0.0)
+                nearest = await self._quote(call, min(NEAREST * most, self._budget.tokens_left), 0.0)
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in quotes or nearest)
-        self._spent = self._spent.after(tokens, faults=1 if cited else 0)
+        self._budget = self._budget.after(tokens, faults=1 if cited else 0)
         self._add(
             memory_calls.answer(
                 self._memory,
@@ -247,13 +246,13 @@ class RoundOfCalls:
                 why=self._why,
             )
         )
-        among, _ = self._scope(call)
+        among, _ = self._find_scope(call)
         unindexed = object_search.count_unindexed(among.values())
         return memory_results.answer_text(
             [quote for quote, _ in quotes or nearest],
             self._memory,
             tokens,
-            self._spent,
+            self._budget,
             unindexed,
             sentences,
             uncertain=bool(nearest),
@@ -263,7 +262,7 @@ class RoundOfCalls:
         """Quotes of sources of at least this relevance, each with its tokens, in total at most ``most``."""
         words, sources, alone = await self._read_sources(call, least)
         write = partial(quote_sources, fill=True) if alone else answer
-        return await in_thread(lambda: write(words, sources, most, tokens_of=self._tokens))
+        return await in_thread(lambda: write(words, sources, most, tokens_of=self._count_tokens))
 
     async def _quote_helper(self, id_: str, most: int) -> tuple[Sequence[str], list[tuple[Quote, int]]]:
         """The sentences of a helper's answer to a call whose quoted bytes still exist, as many as fit, and the quotes
@@ -276,7 +275,7 @@ class RoundOfCalls:
         cited = dict.fromkeys(each.object for each in helped.sentences if each.object in among)
         contents = await self._texts.read([among[key] for key in cited], MOST_BYTES)
         texts = {key: full_text(content) for key, content in contents.items()}
-        supported = quote_sentences(helped.sentences, texts, most, self._tokens)
+        supported = quote_sentences(helped.sentences, texts, most, self._count_tokens)
         kept = tuple(sentence for sentence, _, _ in supported)
         dropped = helped.dropped + len(helped.sentences) - len(kept)
         why = None if kept else "what it quotes has no room, or is there no longer"
@@ -287,7 +286,7 @@ class RoundOfCalls:
         """The words of a question, the sources that may answer it, those that the model sees last, and whether they are
         of a single object that the call names; such an object is a source however poor the match.
         """
-        among, words = self._scope(call)
+        among, words = self._find_scope(call)
         alone = call.scope is not None and len(among) == 1
         found = await self._texts.search(words, among, self._memory.objects, 0.0 if alone else least)
         found = sorted(found, key=lambda hit: self._sees(hit.object))
@@ -297,7 +296,7 @@ class RoundOfCalls:
         contents = await self._texts.read(chosen, MOST_BYTES)
         return words, await in_thread(lambda: read_sources(chosen, contents, self._announcements, found)), alone
 
-    def _scope(self, call: MemoryQuery) -> tuple[Mapping[str, MemoryObject], str]:
+    def _find_scope(self, call: MemoryQuery) -> tuple[Mapping[str, MemoryObject], str]:
         """The objects to search, and the words to search for."""
         among = self._own
         if call.scope is None:
@@ -325,10 +324,10 @@ class RoundOfCalls:
         if attached and not self._dialect.attaches:
             return RefusedCall(memory_results.IMAGES_NOT_SHOWN)
         sizes = [self._measure(each.block) for each in attached]
-        restore = granted.within(self._spent, sizes, call.part)
+        restore = granted.within(self._budget, sizes, call.part)
         if isinstance(restore, RefusedCall):
             return restore
-        self._spent = self._spent.after(restore.tokens)
+        self._budget = self._budget.after(restore.tokens)
         if form is not None:
             self._add(decide_all((form.command,), self._memory)[0])
             self._contents.append(form.content)
@@ -351,13 +350,13 @@ class RoundOfCalls:
             self._branch,
             self._turn,
             content,
-            self._spent,
+            self._budget,
             attached=[type_of(each.block) for each in attached],
         )
         return _Shown(text, [each.block for each in attached])
 
     def _grant(self, call: MemoryRestore, memory: Memory) -> GrantedRestore | RefusedCall:
-        return memory_calls.grant_restore(memory, self._branch, call, self._spent, scales=self._scales)
+        return memory_calls.grant_restore(memory, self._branch, call, self._budget, scales=self._scales)
 
     def _release(self, call: MemoryRelease) -> str:
         now = memory_calls.now_of(self._state, self._branch, self._turn)
@@ -365,12 +364,12 @@ class RoundOfCalls:
         self._add(release.events(self._memory, at=self._at, branch=self._branch, turn=self._turn))
         return memory_results.render_released(release, self._scales)
 
-    def _definition(self, call: MemoryTool) -> str | RefusedCall:
-        found = memory_calls.definition(tool_paging.definitions(self._tools), call, self._spent)
+    def _show_definition(self, call: MemoryTool) -> str | RefusedCall:
+        found = memory_calls.definition(tool_paging.definitions(self._tools), call, self._budget)
         if isinstance(found, RefusedCall):
             return found
-        self._spent = self._spent.after(found.tokens, faults=0)
-        return memory_results.definition_text(found, self._spent)
+        self._budget = self._budget.after(found.tokens, faults=0)
+        return memory_results.definition_text(found, self._budget)
 
     async def _search(self, call: MemorySearch) -> str:
         within = {**self._own, **self._episodes}
@@ -412,7 +411,7 @@ class RoundOfCalls:
         return {key: among[key] for key in self._memory.objects if key in among}
 
     @property
-    def _lacks_nothing(self) -> bool:
+    def _sees_all(self) -> bool:
         """Whether the model can see every object."""
         return memory_calls.is_all_shown(self._memory, self._branch)
 
@@ -425,7 +424,7 @@ class RoundOfCalls:
         """Whether the model can see an object in full."""
         return self._memory.view_of(self._branch).fidelity_of(object_id) is Fidelity.FULL
 
-    def _tokens(self, text: str) -> int:
+    def _count_tokens(self, text: str) -> int:
         """Estimated number of tokens of a text."""
         return self._estimator.tokens(features_of_text(text))
 

@@ -253,7 +253,7 @@ def savings(session: str | None, since: str | None, **options: Any) -> Savings:
       mnemosyne savings --since 7d
 
     The session without Mnemosyne is simulated turn by turn. Sessions that are only observed save and lose nothing. Side
-    calls, such as for a title, cost the same in both columns.
+    calls, such as title generation, cost the same in both columns.
     """
     start = time_of(since)
     return with_read_models(log_of(options), lambda models: read_savings(models, start, session))

@@ -20,7 +20,7 @@ OF_THE_FIRST_ROUND = ("id", "object", "created", "model")
 """Members taken from the first round, since the client gets them early; all others come from the last round."""
 
 COUNTS = "prompt_tokens", ("completion_tokens",)
-"""The counts of ``splice_usage``: of the input, and of the output."""
+"""Members of ``usage`` that ``splice_usage`` takes from the last round, and those that it sums."""
 
 OLD_FORM = "function_call"
 """Where llama-cpp-python repeats a call in the deprecated form."""

@@ -12,7 +12,7 @@ from mnemosyne.domain.wire.reply import describe, json_object
 from mnemosyne.errors import CannotForward, MnemosyneError, ReplyCut, release_frames
 from mnemosyne.http.client_reply import ClientReply, RelayProgress
 from mnemosyne.http.headers import request_with
-from mnemosyne.http.reply_copy import pass_on, reading_of
+from mnemosyne.http.reply_copy import copy_for, pass_on
 from mnemosyne.http.reply_rounds import SplicedRounds, chain, decode, read_error
 from mnemosyne.http.turn_log import TurnLog, safely
 
@@ -84,7 +84,7 @@ class Relay:
                     begun, cut = await read_error(chunks) if head.status == 400 else ([], None)
                     if not (begun and await self._may_retry(decode(head, begun), head)):
                         async with aclosing(chain(begun, chunks, cut) if begun or cut else chunks) as passed:
-                            await pass_on(passed, reading_of(head, self._dialect), head, self.client)
+                            await pass_on(passed, copy_for(head, self._dialect), head, self.client)
                         return
                 self._instead = request_with(self._request, (await self.client.turn.prepare()).body or b"")
         log.warning("a request got HTTP %d; another is sent in its place", head.status)

@@ -65,8 +65,8 @@ class PassedStream:
 class ReplyCopy:
     """Reads a copy of a reply, decoded, while its bytes pass. Invariant: the joined outputs equal the input.
 
-    An uncompressed stream passes frame by frame. Of every other reply, the decoded copy tells which chunk is the last.
-    If the encodings are unknown, or the first bytes do not match them, the reply is recorded undecoded.
+    A stream passes frame by frame, or, if compressed, chunk by chunk until the decoded copy ends. Of a body, the latest
+    chunk is held back. If the first bytes do not match the encodings, or these are unknown, it is recorded undecoded.
     """
 
     def __init__(self, dialect: Dialect, encodings: Sequence[bytes], *, streams: bool) -> None:
@@ -85,7 +85,7 @@ class ReplyCopy:
         self._held = b""
 
     def feed(self, data: bytes) -> Iterator[list[Output]]:
-        """Take the provider's next bytes; yields after short steps, so that other tasks can run in between."""
+        """Take the provider's next bytes. Yields after each short step, so that other tasks can run in between."""
         ended = False
         for piece in self._decode(data):
             outputs = self._read(piece)
@@ -175,10 +175,10 @@ def is_stream(head: ReplyHead) -> bool:
     return fields.get(b"content-type", b"").startswith(b"text/event-stream")
 
 
-def reading_of(head: ReplyHead, dialect: Dialect) -> ReplyCopy:
+def copy_for(head: ReplyHead, dialect: Dialect) -> ReplyCopy:
     return ReplyCopy(dialect, encodings_of(head.headers), streams=is_stream(head))
 
 
-def unread(dialect: Dialect) -> ReplyCopy:
-    """Return the reader for a reply that cannot be decoded."""
+def copy_raw(dialect: Dialect) -> ReplyCopy:
+    """A copy of a reply that cannot be decoded: it is recorded as received."""
     return ReplyCopy(dialect, (), streams=False)

@@ -20,7 +20,7 @@ from mnemosyne.errors import MnemosyneError, ReplyCut, UpstreamFailed, release_f
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for, encodings_of
 from mnemosyne.http.headers import request_with, text_headers
-from mnemosyne.http.reply_copy import is_stream, pass_on, unread
+from mnemosyne.http.reply_copy import copy_raw, is_stream, pass_on
 from mnemosyne.http.rewriters import Rewriter, make_rewriter
 from mnemosyne.http.splicing import EndOfReply, EndOfRound, FailedBeforeOutput, Next, Output
 from mnemosyne.http.turn_log import safely
@@ -255,7 +255,7 @@ class SplicedRounds:
         """Pass a reply that cannot be decoded to the client unchanged, starting with the bytes already received."""
         log.warning("a reply that cannot be decoded is forwarded unread")
         self._is_unread = True
-        await pass_on(chain(self._undecoded, chunks), unread(self._dialect), head, self._client)
+        await pass_on(chain(self._undecoded, chunks), copy_raw(self._dialect), head, self._client)
 
     def _again_after_event(self) -> TryAgain | None:
         if not self._rewriting.failed:

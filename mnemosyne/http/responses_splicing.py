@@ -19,7 +19,7 @@ OF_THE_FIRST_ROUND = ("id", "object", "created_at", "model")
 """Members taken from the first round, since the client gets them early; all others come from the last round."""
 
 COUNTS = "input_tokens", ("output_tokens", "output_tokens_details")
-"""The counts of ``splice_usage``: of the input, and of the output."""
+"""Members of ``usage`` that ``splice_usage`` takes from the last round, and those that it sums."""
 
 
 def is_client_call(item: Message, hidden: Hidden) -> bool:

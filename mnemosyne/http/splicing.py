@@ -151,24 +151,24 @@ def sum_counts(values: Sequence[Any]) -> Any:
     return {key: sum_counts([value[key] for value in values if key in value]) for key in keys}
 
 
-def splice_usage(rounds: Sequence[object], given: str, produced: Sequence[str]) -> object:
-    """Return the ``usage`` of a spliced reply of OpenAI: the last round's count of tokens ``given``, because clients
-    compact their history by it, and the counts ``produced`` of all rounds. A single round keeps its own.
+def splice_usage(rounds: Sequence[object], input_member: str, output_members: Sequence[str]) -> object:
+    """Return the ``usage`` of a spliced reply in an OpenAI dialect: the last round's ``input_member``, because clients
+    decide by it when to compact, and the sums of all rounds' ``output_members``. A single round keeps its own.
     """
     counted = [usage for usage in rounds if isinstance(usage, dict)]
     last = rounds[-1]
     if len(rounds) == 1 or not isinstance(last, dict):
         return last
-    sums = {key: sum_counts([usage[key] for usage in counted if key in usage]) for key in produced if key in last}
+    sums = {key: sum_counts([usage[key] for usage in counted if key in usage]) for key in output_members if key in last}
     shown = {**last, **sums}
     if isinstance(shown.get("total_tokens"), int):
-        counts = shown.get(given), shown.get(produced[0])
+        counts = shown.get(input_member), shown.get(output_members[0])
         shown["total_tokens"] = sum(count for count in counts if isinstance(count, int))
     return shown
 
 
 def list_openai_usage(rounds: Sequence[Message], itemized: bool) -> list[Tokens]:
-    """Return the input of the rounds that ``splice_usage`` does not report."""
+    """Return the input tokens of the rounds before the last, which ``splice_usage`` leaves out."""
     return list_given(tokens_of(usage_of(message.get("usage"))) for message in rounds[:-1])
 
 

@@ -74,9 +74,9 @@ _OF_TURN = "mode is not null and coalesce(is_last, true)"
 
 
 def _sum_bills(which: str, *by: str, where: str = "true", order: str = "min(coalesce(began, asked_at))") -> str:
-    """A query for the sums of turns and billed replies, by price. The columns of a turn count with its last reply, or
-    alone if it has none. Replies without an account, such as those to side calls, have no ``mode``. ``which`` is a
-    condition on ``stream``.
+    """A query that sums turns and billed replies by price, and by the columns ``by``. A turn's own columns are summed
+    with its last reply, or alone if it has no reply. Unaccounted replies, such as those to side calls, have no
+    ``mode``. ``which`` is a condition on ``stream``.
     """
     columns = {name: name for name in ("stream", *by, "mode", "compared", "replied", *TERMS) if name != "web_searches"}
     columns |= {"model": "coalesce(model, asked)", "size": "coalesce(size, 0)", "shadow_size": size_class(_PROMPT)}
@@ -110,10 +110,10 @@ SAVED = Query("saved", _sum_bills(_SHOWN, where="coalesce(began, asked_at) >= %(
 _TURN = ("branch", "turn", "attempt", "version", "began", "epoch", "rounds", "estimated", "counted")
 _ONE = "stream = %(stream)s"
 SAVED_BY_TURN = Query("saved_by_turn", _sum_bills(_ONE, *_TURN, where="mode is not null", order="version, turns"))
-"""Only the row of a turn's last reply counts the turn; its replies at another price are in the rows before."""
+"""A turn is counted in the row of its last reply; the rows before it are its replies at other prices."""
 
-SAVED_BESIDE = Query("saved_beside", _sum_bills(_ONE, "asked_at", where="mode is null"))
-"""Replies without an account, by the time of the request."""
+SAVED_UNACCOUNTED = Query("saved_unaccounted", _sum_bills(_ONE, "asked_at", where="mode is null"))
+"""Unaccounted replies, by the time of the request."""
 
 EPOCHS_OF = Query(
     "epochs_of",
@@ -126,6 +126,6 @@ SAVINGS = Projection(
     version=6,
     tables=(TURNS, EPOCHS),
     changes=changes,
-    queries=(SAVED, SAVED_BY_TURN, SAVED_BESIDE, EPOCHS_OF),
+    queries=(SAVED, SAVED_BY_TURN, SAVED_UNACCOUNTED, EPOCHS_OF),
     others=(USAGE,),
 )

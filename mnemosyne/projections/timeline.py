@@ -228,7 +228,7 @@ order by a.stream, a.version""",
 )
 _OWN = "tenant = %(tenant)s"
 
-_TALKED_TO = ", ".join(f"'{kind.value}'" for kind in BranchKind if kind.is_talked_to)
+_INTERACTIVE = ", ".join(f"'{kind.value}'" for kind in BranchKind if kind.is_interactive)
 
 LISTED = Query(
     "listed",
@@ -247,7 +247,7 @@ left join mnemosyne.timeline_labels n using (stream)
 left join lateral (
     select t.state, t.stop_reason from mnemosyne.timeline_turns t
     join mnemosyne.timeline_branches b using (stream, branch) where t.stream = l.stream
-    order by b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.version desc limit 1) e on true
+    order by b.kind in ({_INTERACTIVE}) and b.agent_id is null desc, t.version desc limit 1) e on true
 order by l.last_active_at desc nulls last, l.started_at, l.stream""",
 )
 """``before`` and ``behind`` are the neighboring ids: an abbreviation that differs from these is unique. ``archived`` is
@@ -313,7 +313,7 @@ LAST_PROMPTS = Query(
     f"""select distinct on (t.stream) t.stream, {PROMPT_TOKENS} as tokens from mnemosyne.timeline_turns t
 join mnemosyne.timeline_branches b using (stream, branch)
 where t.stream = any(%(streams)s) and {PROMPT_TOKENS} is not null
-order by t.stream, b.kind in ({_TALKED_TO}) and b.agent_id is null desc, t.version desc""",
+order by t.stream, b.kind in ({_INTERACTIVE}) and b.agent_id is null desc, t.version desc""",
 )
 
 TIMELINE = Projection(

@@ -118,7 +118,7 @@ async def _name_agents(
     for row in rows:
         kind, agent_id = BranchKind(row["kind"]), row["agent_id"]
         if not _is_sub_agent(row):
-            by_branch[row["branch"]] = AgentType("main agent" if kind.is_talked_to else kind.value)
+            by_branch[row["branch"]] = AgentType("main agent" if kind.is_interactive else kind.value)
             continue
         agent = by_id.get(agent_id or row["branch"])
         if agent is None:

@@ -105,7 +105,7 @@ def _go_on(known: Seen, recorded: Sequence[Recorded[Event]]) -> Seen | None:
 
 def _find_main(history: History) -> str:
     names = (each.began.branch for each in reversed(history.attempts))
-    return next((name for name in names if history.line(name).opened.is_talked_to), "main")
+    return next((name for name in names if history.line(name).opened.is_interactive), "main")
 
 
 async def observe_history(archive: Archive, stream: UUID, history: History, branch: str | None = None) -> Observed:

@@ -7,7 +7,7 @@ import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Pin, Release, Request, Unpin
-from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.faults import RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.lookup import bare, living
 from mnemosyne.domain.objects.protection import find_no_room
@@ -129,7 +129,7 @@ def find_restorable(state: Session, branch: str, each: MemoryObject) -> GrantedR
     """The restore at the fullest fidelity that a branch may have; otherwise the refusal of the full one."""
     calls = (MemoryRestore(each.id, after, "") for after in (Fidelity.FULL, Fidelity.DETAILED, Fidelity.COMPACT))
     scales = state.stated_scales
-    answers = [memory_calls.restore(state.memory, branch, call, Spent(), scales=scales) for call in calls]
+    answers = [memory_calls.restore(state.memory, branch, call, RecallBudget(), scales=scales) for call in calls]
     return next((answer for answer in answers if isinstance(answer, GrantedRestore)), answers[0])
 
 

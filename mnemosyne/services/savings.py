@@ -2,7 +2,7 @@
 and the payback of each rewrite.
 
 If the client's own bytes were sent upstream, or the provider's counts are missing or not credible, nothing was saved or
-lost, whatever the simulation says: both sides have the billed replies. So it is with replies without an account: those
+lost, whatever the simulation says: both sides have the billed replies. The same applies to unaccounted replies: those
 to side calls, to requests for a summary, and to attempts that the client repeated.
 """
 
@@ -65,7 +65,7 @@ class Balance:
         return self._combine(other, add)
 
     def __sub__(self, other: "Balance") -> "Balance":
-        """This balance without a part of it; models without a price remain named."""
+        """This balance minus a part of it. ``unknown`` still names the models of both."""
         return self._combine(other, sub)
 
     def _combine(self, other: "Balance", operate: Callable[[Any, Any], Any]) -> "Balance":
@@ -167,13 +167,13 @@ def join_replies(rows: Iterable[Row]) -> list[Row]:
     return turns
 
 
-def balances_of(turns: Sequence[Row], beside: Iterable[Row], helpers: Iterable[Row]) -> list[Balance]:
-    """The balance of each row of ``saved_by_turn``, with the replies ``beside`` (``saved_beside``) and the cost of
-    helpers (``helpers_of``) before the next row. With no rows, there is only the sum of these, if any.
+def balances_of(turns: Sequence[Row], unaccounted: Iterable[Row], helpers: Iterable[Row]) -> list[Balance]:
+    """The balance of each row of ``saved_by_turn``. It includes the unaccounted replies (``saved_unaccounted``) and the
+    helper cost (``helpers_of``) before the next row. Without turns, one balance has the sum of these, if any.
     """
     balances, versions = [balance_of(row) for row in turns], [row["version"] for row in turns]
     begins = [*accumulate((row["began"] for row in turns), max)]
-    places = [(row, bisect(begins, row["asked_at"])) for row in beside]
+    places = [(row, bisect(begins, row["asked_at"])) for row in unaccounted]
     places += [(row, bisect(versions, row["version"])) for row in helpers]
     for row, place in places:
         balances = balances or [Balance()]
@@ -182,7 +182,7 @@ def balances_of(turns: Sequence[Row], beside: Iterable[Row], helpers: Iterable[R
 
 
 def balance_of_replies(attempt: BilledReplies) -> Balance:
-    """The balance of an attempt without an account."""
+    """The balance of an attempt that is not accounted, or not yet."""
     row = {
         "mode": None,
         "model": attempt.asked,

@@ -155,9 +155,9 @@ async def read_session_view(
     """The view of a session, by default of the branch used interactively last. Raises NotFound."""
     whole = await timeline.read_timeline(models, str(stream))
     about = {"stream": stream}
-    used, beside, epochs, faults, why, objects, limits, *help_ = await models.answers(
+    used, unaccounted, epochs, faults, why, objects, limits, *help_ = await models.answers(
         Question("savings", "saved_by_turn", about),
-        Question("savings", "saved_beside", about),
+        Question("savings", "saved_unaccounted", about),
         Question("savings", "epochs_of", about),
         Question("working_set", "faults_of", about),
         Question("working_set", "fault_reasons", about),
@@ -171,7 +171,7 @@ async def read_session_view(
     owners = {row["object"]: row["branch"] for row in objects}
     misses = [Miss(row["turn"], row["object"], row["how"]) for row in faults if owners.get(row["object"]) == chosen]
     used = savings.join_replies(used)
-    balances = savings.balances_of(used, beside, whole.helpers)
+    balances = savings.balances_of(used, unaccounted, whole.helpers)
     session = whole.session
     return SessionView(
         stream=stream,
@@ -233,8 +233,8 @@ def _choose(whole: timeline.Timeline, wanted: str | None) -> str:
     if wanted is not None:
         timeline.require_branch(wanted, kinds)
     taken = [row["branch"] for row in reversed(whole.turns)]
-    talked_to = (name for name in taken if name in kinds and kinds[name].is_talked_to)
-    return wanted or next(talked_to, next(iter(taken), "main"))
+    interactive = (name for name in taken if name in kinds and kinds[name].is_interactive)
+    return wanted or next(interactive, next(iter(taken), "main"))
 
 
 def _windows_before(whole: timeline.Timeline, chosen: str) -> list[tuple[str, int]]:

@@ -40,9 +40,9 @@ async def read_status_line(
 ) -> StatusLine:
     """The current status. Raises LogFailed."""
     about = {"stream": stream}
-    used, beside, helpers, zones, epochs, branches, limits = await models.answers(
+    used, unaccounted, helpers, zones, epochs, branches, limits = await models.answers(
         Question("savings", "saved_by_turn", about),
-        Question("savings", "saved_beside", about),
+        Question("savings", "saved_unaccounted", about),
         Question("budget", "helpers_of", about),
         Question("working_set", "windows_of", about),
         Question("savings", "epochs_of", about),
@@ -50,10 +50,10 @@ async def read_status_line(
         ask_limits(stream),
     )
     used = savings.join_replies(used)
-    balances = savings.balances_of(used, beside, helpers)
+    balances = savings.balances_of(used, unaccounted, helpers)
     total = sum(balances, savings.Balance())
-    talked_to = {row["branch"] for row in branches if BranchKind(row["kind"]).is_talked_to}
-    last = next((row for row in reversed(used) if row["branch"] in talked_to), None)
+    interactive = {row["branch"] for row in branches if BranchKind(row["kind"]).is_interactive}
+    last = next((row for row in reversed(used) if row["branch"] in interactive), None)
     observed = await observe(archive, stream, None, len(used), seen)
     plan = observed.plan
     zone = next(

@@ -98,7 +98,7 @@ async def find_position(
         names=[each.name for each in points if (each.branch, each.turn) == (branch, row["turn"])],
         last=last,
         is_open=row["state"] == "open",
-        can_fork=BranchKind(known[branch]["kind"]).is_talked_to,
+        can_fork=BranchKind(known[branch]["kind"]).is_interactive,
     )
 
 

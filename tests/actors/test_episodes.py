@@ -9,10 +9,10 @@ from mnemosyne.actors import deferred_work
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.texts import ObjectTexts
-from mnemosyne.actors.tools import CallTerms, RoundOfCalls
+from mnemosyne.actors.tools import CallContext, MemoryToolExecutor
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
-from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.faults import RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.segmentation.ingest import Remember, remember
 from mnemosyne.domain.session.address import Address
@@ -60,7 +60,7 @@ def with_a_stub(state: Session) -> Session:
 async def ask(log: PlainLog, state: Session, name: str, **given: object) -> str:
     outside, address = ActorServices(), Address("main", len(BODIES), 1)
     texts = ObjectTexts(Bodies(STREAM, log, log), outside)
-    of_round = RoundOfCalls(texts, outside, with_a_stub(state), address, CallTerms(at=5, spent=Spent()))
+    of_round = MemoryToolExecutor(texts, outside, with_a_stub(state), address, CallContext(at=5, budget=RecallBudget()))
     answers = await of_round.answer([HiddenCall("c", name, json.dumps(given))])
     content = json.loads(answers.results["c"])["content"]
     assert isinstance(content, str)

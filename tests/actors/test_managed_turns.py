@@ -23,7 +23,7 @@ from mnemosyne.actors.messages import (
     RoundEnd,
     UpstreamPlan,
 )
-from mnemosyne.actors.tools import Answers, RoundOfCalls
+from mnemosyne.actors.tools import Answers, MemoryToolExecutor
 from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.session.address import Address
@@ -222,14 +222,14 @@ async def test_end_of_a_managed_turn_is_recorded_after_another_process_wrote(log
 
 
 async def test_abandoned_round_is_not_recorded_as_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, let, answer = trio.Event(), trio.Event(), RoundOfCalls.answer
+    asked, let, answer = trio.Event(), trio.Event(), MemoryToolExecutor.answer
 
     async def slowly(*given: Any, **named: Any) -> Answers:
         asked.set()
         await let.wait()
         return await answer(*given, **named)
 
-    monkeypatch.setattr(RoundOfCalls, "answer", slowly)
+    monkeypatch.setattr(MemoryToolExecutor, "answer", slowly)
     log = StoppableLog()
     async with open_process(log) as process:
         turn = managed(process)

@@ -10,7 +10,7 @@ from mnemosyne.domain.session.events import BranchOpened, Event, TurnBegan
 from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
-from mnemosyne.http.reply_copy import reading_of
+from mnemosyne.http.reply_copy import copy_for
 from tests.actors.support import StoppableLog, events_of, open_process, rebuilt
 from tests.domain import recorded
 from tests.domain.recorded import dumps
@@ -81,7 +81,7 @@ def reply_of(path: Path) -> tuple[ReplyHead, Reply]:
     kind = b"text/event-stream" if data.startswith((b"event:", b"data:", b":")) else b"application/json"
     status = 200 if b'"type": "error"' not in data[:40] else 400
     head = ReplyHead(status, ((b"content-type", kind),))
-    reading = reading_of(head, MESSAGES)
+    reading = copy_for(head, MESSAGES)
     list(reading.feed(data))
     reading.close()
     return head, reading.reply.result()

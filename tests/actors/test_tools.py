@@ -16,10 +16,10 @@ from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.bodies import Bodies
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.texts import MOST_COMPARED, ObjectTexts
-from mnemosyne.actors.tools import Answers, CallTerms, RoundOfCalls
+from mnemosyne.actors.tools import Answers, CallContext, MemoryToolExecutor
 from mnemosyne.domain.objects.aggregate import is_searched
 from mnemosyne.domain.objects.events import Admission, FaultKind, ObjectFaulted, ObjectReleased, ObjectRestored
-from mnemosyne.domain.objects.faults import LIMITS, Spent
+from mnemosyne.domain.objects.faults import LIMITS, RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import ContentStore
 from mnemosyne.domain.recall.memory_results import NOT_NOW
@@ -58,8 +58,8 @@ class Answering:
         self.texts, self.outside = ObjectTexts(bodies, outside), outside
 
     async def __call__(self, asked: "Asked", calls: Sequence[HiddenCall], room: int | None = None) -> Answers:
-        terms = CallTerms(at=5, spent=asked.spent, room=room)
-        return await RoundOfCalls(self.texts, self.outside, asked.state, asked.address, terms).answer(calls)
+        context = CallContext(at=5, budget=asked.budget, room=room)
+        return await MemoryToolExecutor(self.texts, self.outside, asked.state, asked.address, context).answer(calls)
 
 
 class Asked:
@@ -70,14 +70,14 @@ class Asked:
         self.log = log
         self.answering = Answering(Bodies(STREAM, log, log), ActorServices())
         self.address = Address("main", 9, 1)
-        self.spent = Spent()
+        self.budget = RecallBudget()
         self.calls = 0
 
     async def __call__(self, name: str, **given: object) -> tuple[str, bool, tuple[Event, ...]]:
         self.calls += 1
         call = HiddenCall(f"c{self.calls}", name, json.dumps(given))
         answers: Answers = await self.answering(self, [call])
-        self.spent = answers.spent
+        self.budget = answers.budget
         (result,) = answers.results.values()
         block = json.loads(result)
         assert (block["type"], block["tool_use_id"]) == ("tool_result", call.id)
@@ -162,7 +162,7 @@ async def test_repeated_early_request_sees_nothing_of_later_turns() -> None:
     for turn, is_within_reach in ((1, False), (2, True), (3, True)):
         ask.address = Address("main", turn, 2)
         ask.state = evolve(ask.state, degraded(wanted, Fidelity.STUB, 3))
-        ask.spent = Spent()
+        ask.budget = RecallBudget()
         restored, _, events = await ask("memory_restore", object_id=wanted, reason="r")
         assert ("PASSWORD_FILE" in restored, bool(events)) == (is_within_reach, is_within_reach)
         for call in (
@@ -260,9 +260,9 @@ async def test_uncertain_passages_may_take_twice_the_tokens_of_an_answer(left: i
     index = Index(None)
     ask = await asked_with(index, "".join(f"# door {n} is of oak, {n} feet wide\n\n" for n in range(40)))
     index.answer, index.related = SearchResult(), hits((ask.id_of("login.py"), 0, 70))
-    ask.spent = Spent(tokens=LIMITS.tokens - left)
+    ask.budget = RecallBudget(tokens=LIMITS.tokens - left)
     await ask("memory_query", question="which doors lead in?", max_tokens=50)
-    assert most * 3 // 4 < ask.spent.tokens - (LIMITS.tokens - left) <= most
+    assert most * 3 // 4 < ask.budget.tokens - (LIMITS.tokens - left) <= most
 
 
 async def test_every_answer_counts_unindexed_objects(ask: Asked) -> None:

@@ -23,7 +23,7 @@ from mnemosyne.domain.wire.exchange import ReplyHead
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.domain.wire.reply import json_object
-from mnemosyne.http.reply_copy import reading_of
+from mnemosyne.http.reply_copy import copy_for
 from mnemosyne_lab.provider import Script, from_data
 from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import Process, StoppableLog, assembled, events_of, open_process
@@ -159,7 +159,7 @@ def results(message: Json) -> list[Json]:
 
 
 def message_of(reply: RawReply) -> Json:
-    reading = reading_of(ReplyHead(reply.status, tuple(reply.headers)), MESSAGES)
+    reading = copy_for(ReplyHead(reply.status, tuple(reply.headers)), MESSAGES)
     list(reading.feed(reply.body))
     reading.close()
     message: Json = json_object(reading.reply.result().body)

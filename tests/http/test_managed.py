@@ -9,7 +9,7 @@ import trio
 
 from mnemosyne.actors.managed_turn import MOST_ROUNDS
 from mnemosyne.actors.rounds import MOST_ANSWERED, ManagedRounds
-from mnemosyne.actors.tools import RoundOfCalls
+from mnemosyne.actors.tools import MemoryToolExecutor
 from mnemosyne.domain.objects.events import ObjectFaulted
 from mnemosyne.domain.recall.memory_results import ALL_SHOWN, NO_MORE, NOT_NOW
 from mnemosyne.domain.session.events import TurnFinished
@@ -311,13 +311,13 @@ async def test_hidden_calls_unanswered_after_an_internal_error_do_not_end_the_tu
 async def test_hidden_calls_without_a_timely_answer_do_not_end_the_turn_and_are_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers, late = RoundOfCalls.answer, trio.Event()
+    answers, late = MemoryToolExecutor.answer, trio.Event()
 
     async def slowly(*given: Any, **named: Any) -> Any:
         await late.wait()  # longer than the turn waits
         return await answers(*given, **named)
 
-    monkeypatch.setattr(RoundOfCalls, "answer", slowly)
+    monkeypatch.setattr(MemoryToolExecutor, "answer", slowly)
     async with open_talk(ASKS_TWICE, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as (stage, client):
         assert (await client.turn(text("one")))["content"][-1] == text("Yes.")
         assert results_sent(stage.upstream[2]) == [NOT_NOW] * 2

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.http.reply_copy import PassedStream, unread
+from mnemosyne.http.reply_copy import PassedStream, copy_raw
 from mnemosyne.http.splicing import EndOfReply, ToClient
 from tests.domain.wire.dialects import WRITTEN, Written, replies
 from tests.http.streams import cut
@@ -13,7 +13,7 @@ from tests.http.streams import cut
 
 @given(st.lists(st.binary(min_size=1)))
 def test_joined_outputs_equal_the_input_and_the_end_is_last(chunks: list[bytes]) -> None:
-    reading = unread(MESSAGES)
+    reading = copy_raw(MESSAGES)
     outputs = [output for chunk in chunks for step in reading.feed(chunk) for output in step] + reading.close()
     assert b"".join(output.raw for output in outputs) == b"".join(chunks)
     assert [type(output) for output in outputs[:-1]] == [ToClient] * (len(outputs) - 1)
@@ -22,7 +22,7 @@ def test_joined_outputs_equal_the_input_and_the_end_is_last(chunks: list[bytes])
 
 
 def test_error_body_is_read() -> None:
-    reading = unread(MESSAGES)
+    reading = copy_raw(MESSAGES)
     list(reading.feed(b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'))
     reading.close()
     assert reading.reply.result().error_type == "overloaded_error"

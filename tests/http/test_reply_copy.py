@@ -16,7 +16,7 @@ from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import LONGEST_WHOLE, Reply
 from mnemosyne.http.content_encoding import STEP, decoder_for
 from mnemosyne.http.messages_route import readable_body
-from mnemosyne.http.reply_copy import reading_of
+from mnemosyne.http.reply_copy import copy_for
 from mnemosyne.http.splicing import EndOfReply, Output
 from mnemosyne.zstd import ZstdCompressor
 from tests.http.streams import TEXT, TOOL, cut, message, stream
@@ -31,7 +31,7 @@ ENCODERS = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compre
 
 
 def read(head: ReplyHead, pieces: list[bytes]) -> tuple[list[Output], Reply]:
-    reading = reading_of(head, MESSAGES)
+    reading = copy_for(head, MESSAGES)
     outputs = [output for piece in pieces for step in reading.feed(piece) for output in step]
     return outputs + reading.close(), reading.reply.result()
 
@@ -84,7 +84,7 @@ def test_few_compressed_bytes_with_a_large_output_are_decoded_in_short_steps(enc
 @pytest.mark.parametrize("encoding", ENCODERS)
 def test_one_piece_of_many_frames_is_read_in_as_many_steps(encoding: str) -> None:
     many = WIRE + b": ping\n\n" * 100_000
-    reading = reading_of(head("text/event-stream", encoding), MESSAGES)
+    reading = copy_for(head("text/event-stream", encoding), MESSAGES)
     encoded = ENCODERS[encoding](many)
     steps = [*reading.feed(encoded)]
     assert len(steps) > len(many) // (2 * STEP)

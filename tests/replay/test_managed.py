@@ -16,7 +16,7 @@ import trio
 from mnemosyne import credentials
 from mnemosyne.actors import deferred_work
 from mnemosyne.actors.epochs import Epochs
-from mnemosyne.actors.tools import RoundOfCalls
+from mnemosyne.actors.tools import MemoryToolExecutor
 from mnemosyne.actors.turn import Turn
 from mnemosyne.cli.replay import _print_review as print_review
 from mnemosyne.domain.cost.catalogue import in_force
@@ -275,7 +275,7 @@ async def _no_answer(_: Turn) -> None:
 
 
 async def test_late_answers_are_replaced_in_the_replay_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    late, answers = trio.Event(), RoundOfCalls.answer
+    late, answers = trio.Event(), MemoryToolExecutor.answer
 
     async def slowly(*given: Any, **named: Any) -> Any:
         await late.wait()
@@ -283,7 +283,7 @@ async def test_late_answers_are_replaced_in_the_replay_too(monkeypatch: pytest.M
 
     loop = {"replies": [model_says(recall()), model_says(think(), text("Yes."))]}
     with monkeypatch.context() as patch:
-        patch.setattr(RoundOfCalls, "answer", slowly)
+        patch.setattr(MemoryToolExecutor, "answer", slowly)
         async with open_stage(loop, patience=attrs.evolve(PATIENT, answers=0.1, database=0.1)) as stage:
             await Client(stage.url).turn(text("one"))
             late.set()

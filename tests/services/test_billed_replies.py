@@ -21,7 +21,7 @@ from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.budget import DAY
 from mnemosyne.domain.session.events import SessionStarted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.projections.savings import SAVED, SAVED_BESIDE, SAVED_BY_TURN, SAVINGS
+from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVED_UNACCOUNTED, SAVINGS
 from mnemosyne.projections.timeline import TIMELINE
 from mnemosyne.projections.usage import BILLED, USAGE, USED, USED_BY_TURN
 from mnemosyne.services import savings, usage
@@ -120,9 +120,9 @@ async def bills(
     for projection in (SAVINGS, USAGE, TIMELINE):
         await world.projector(projection).catch_up()
     about = {"stream": stream, "since": day * DAY, "tenant": "t", "streams": [stream]}
-    queries = (USED, USED_BY_TURN, BILLED, SAVED, SAVED_BY_TURN, SAVED_BESIDE)
+    queries = (USED, USED_BY_TURN, BILLED, SAVED, SAVED_BY_TURN, SAVED_UNACCOUNTED)
     found = await world.tables.select((USAGE, SAVINGS, TIMELINE), [(each, about) for each in queries])
-    used, by_turn, billed, saved, saved_by_turn, beside = found
+    used, by_turn, billed, saved, saved_by_turn, unaccounted = found
     tally = RecordTally()
     tally.note(Append(stream, 0, tuple(Envelope(event, "c") for event in events)), 0, None)
     log = PostgresEventLog(world.database, event_codec())
@@ -132,7 +132,7 @@ async def bills(
     prices = prices_of(by_turn).values()
     consumed = usage.add_up([row for row in used if row["stream"] == stream], itemgetter("stream"))
     whole = consumed.get(stream, usage.Consumption())
-    balances = savings.balances_of(savings.join_replies(saved_by_turn), beside, [])
+    balances = savings.balances_of(savings.join_replies(saved_by_turn), unaccounted, [])
     views: dict[str, savings.Balance | int] = {
         "usage": whole.nanodollars,
         "the turns' pages": sum(each.used.nanodollars for each in prices),

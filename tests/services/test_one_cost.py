@@ -140,7 +140,7 @@ async def test_every_view_of_any_session_has_the_same_cost_without_mnemosyne(
                     await write_session(models.archive, str(stream), out, codec)
                     exported = [each["nanodollars"] or 0 for each in conversations(tmp_path / "export", codec)]
                     (used,) = await models.answers(Question("usage", "used_by_turn", {"stream": stream}))
-                    sides = {each.name for each in view.branches if not BranchKind(each.kind).is_window}
+                    sides = {each.name for each in view.branches if not BranchKind(each.kind).is_agent_context}
                     beside = sum(consumption_of(row).nanodollars for row in used if row["branch"] in sides)
                     assert sum(exported) + beside == cost, stream
                     evaluated += 1

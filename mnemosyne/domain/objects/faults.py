@@ -42,8 +42,8 @@ LIMITS = FaultLimits()
 
 
 @attrs.frozen
-class Spent:
-    """Faults and restored tokens of this turn so far, over all rounds, and their ``limits``."""
+class RecallBudget:
+    """What the model may recall in one turn: the ``limits``, and the faults and tokens of all its rounds so far."""
 
     faults: int = 0
     tokens: int = 0
@@ -59,12 +59,12 @@ class Spent:
         """The tokens that may still be restored."""
         return max(0, self.limits.tokens - self.tokens)
 
-    def after(self, tokens: int, *, faults: int = 1) -> "Spent":
-        """The sum after one more fault of so many tokens, or without a fault."""
+    def after(self, tokens: int, *, faults: int = 1) -> "RecallBudget":
+        """The budget after recalling ``tokens`` more. ``faults`` is 0 for what does not count as a fault."""
         return attrs.evolve(self, faults=self.faults + faults, tokens=self.tokens + tokens)
 
-    def within(self, room: int) -> "Spent":
-        """The sum with limits reduced to the room in the prompt, minus a reserve for the proxy's own text."""
+    def within(self, room: int) -> "RecallBudget":
+        """The budget, limited to the ``room`` in the prompt minus a reserve for the proxy's own text."""
         most = min(self.limits.tokens, self.tokens + max(0, room - OWN_WORDS))
         return attrs.evolve(self, limits=attrs.evolve(self.limits, tokens=most))
 

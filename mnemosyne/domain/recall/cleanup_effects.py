@@ -24,8 +24,8 @@ _ANCHORED = "anchor"
 
 @attrs.frozen(kw_only=True)
 class Effects:
-    """The effects of directives: events and ignored directives. A text that summarizes an object takes effect later,
-    once its losses were measured against the full content.
+    """The effects of directives: events and ignored directives. A summary has none here: it becomes a rendition after
+    its losses have been measured against the full content.
     """
 
     events: tuple[ObjectEvent, ...] = ()

@@ -12,7 +12,7 @@ import attrs
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Fault, Release, Restore, decide_all
 from mnemosyne.domain.objects.events import FaultKind, FaultReason, ObjectEvent
-from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, Spent
+from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, RecallBudget
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.followed_plan import find_followed_plan
 from mnemosyne.domain.objects.ids import MARK
@@ -65,12 +65,12 @@ class GrantedRestore:
     part: int | None = None
 
     def within(
-        self, spent: Spent, attached: Sequence[AttachedSize] = (), part: int | None = None
+        self, budget: RecallBudget, attached: Sequence[AttachedSize] = (), part: int | None = None
     ) -> "GrantedRestore | RefusedCall":
-        """The restore including all attachments, or only attachment number ``part``; refused if the turn, which has
-        already ``spent`` so much, lacks room for it.
+        """The restore including all attachments, or only attachment number ``part``; refused if the turn's
+        ``budget`` is too small for it.
         """
-        remaining = spent.tokens_left
+        remaining = budget.tokens_left
         if part is not None:
             return self._choose(part, attached, remaining)
         tokens = _count_whole(self, attached)
@@ -124,15 +124,15 @@ class GrantedRestore:
 
 
 def restore(
-    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, *, scales: Scales = ESTIMATED
+    memory: Memory, branch: str, call: MemoryRestore, budget: RecallBudget, *, scales: Scales = ESTIMATED
 ) -> GrantedRestore | RefusedCall:
     """Whether an object may be restored and the turn has room for its text."""
-    granted = grant_restore(memory, branch, call, spent, scales=scales)
-    return granted if isinstance(granted, RefusedCall) else granted.within(spent)
+    granted = grant_restore(memory, branch, call, budget, scales=scales)
+    return granted if isinstance(granted, RefusedCall) else granted.within(budget)
 
 
 def grant_restore(
-    memory: Memory, branch: str, call: MemoryRestore, spent: Spent, *, scales: Scales = ESTIMATED
+    memory: Memory, branch: str, call: MemoryRestore, budget: RecallBudget, *, scales: Scales = ESTIMATED
 ) -> GrantedRestore | RefusedCall:
     """Whether an object may be restored if there is room for it (``GrantedRestore.within``). If there is no rendition
     at the requested fidelity, the next fuller one is used. An object in full is never restored, because the model
@@ -153,8 +153,8 @@ def grant_restore(
     after = max(fidelity for fidelity in Fidelity if fidelity <= call.target and obj.tokens_at(fidelity) is not None)
     if not is_legal(before, after, Cause.FAULT):
         return RefusedCall(f"{MARK}{obj.id} stands at {before.label} already; target L0 shows all of it.")
-    if not spent.faults_left:
-        return RefusedCall(f"{spent.limits.faults} {_USED_UP}")
+    if not budget.faults_left:
+        return RefusedCall(f"{budget.limits.faults} {_USED_UP}")
     tokens = obj.tokens_at(after) or 0
     return GrantedRestore(object=obj, before=before, after=after, tokens=tokens, reason=call.reason)
 
@@ -216,13 +216,13 @@ def _name_part(obj: MemoryObject, number: int) -> str:
     return f"{MARK}{obj.id}.{number}"
 
 
-def answer_tokens(call: MemoryQuery, spent: Spent) -> int | RefusedCall:
+def answer_tokens(call: MemoryQuery, budget: RecallBudget) -> int | RefusedCall:
     """The maximum tokens of the answer to a question."""
-    if not spent.faults_left:
-        return RefusedCall(f"{spent.limits.faults} {_USED_UP}")
-    if spent.tokens_left < LEAST_ANSWER:
-        return RefusedCall(f"{spent.limits.tokens:,} tokens {_USED_UP.replace('objects or answers ', '')}")
-    return min(call.max_tokens, spent.tokens_left)
+    if not budget.faults_left:
+        return RefusedCall(f"{budget.limits.faults} {_USED_UP}")
+    if budget.tokens_left < LEAST_ANSWER:
+        return RefusedCall(f"{budget.limits.tokens:,} tokens {_USED_UP.replace('objects or answers ', '')}")
+    return min(call.max_tokens, budget.tokens_left)
 
 
 def answer(
@@ -327,7 +327,7 @@ class Definition:
     tokens: int
 
 
-def definition(tools: Mapping[str, str], call: MemoryTool, spent: Spent) -> Definition | RefusedCall:
+def definition(tools: Mapping[str, str], call: MemoryTool, budget: RecallBudget) -> Definition | RefusedCall:
     """The definition of a tool; ``tools`` are the client's (``tool_paging.definitions``), empty if all are sent in
     full. It counts as no fault, so only the turn's token limit applies.
     """
@@ -340,10 +340,10 @@ def definition(tools: Mapping[str, str], call: MemoryTool, spent: Spent) -> Defi
         meant = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(list(tools)[:MOST_NAMED])}."
         return RefusedCall(f"Your client has no tool {plain(call.name, 80)}. {meant}")
     tokens = tool_paging.tokens(text)
-    if tokens > spent.tokens_left:
+    if tokens > budget.tokens_left:
         return RefusedCall(
             f"The definition of {call.name} has about {tokens:,} tokens, and in this turn no more than"
-            f" {spent.tokens_left:,} may still come back. Do something else first, then ask again."
+            f" {budget.tokens_left:,} may still come back. Do something else first, then ask again."
         )
     return Definition(call.name, text, tokens)
 

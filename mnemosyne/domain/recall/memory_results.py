@@ -13,7 +13,7 @@ import attrs
 
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.events import LinkRelation, Supersession
-from mnemosyne.domain.objects.faults import Spent
+from mnemosyne.domain.objects.faults import RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
 from mnemosyne.domain.objects.kinds import KINDS, is_operators, keeps_prompt
@@ -90,23 +90,23 @@ def render_restored(
     branch: str,
     turn: int,
     content: str,
-    spent: Spent,
+    budget: RecallBudget,
     *,
     attached: Sequence[str] = (),
 ) -> str:
     """The result of a restore. ``memory`` is the state of the ``branch`` after it, ``content`` the object's text at the
-    restored fidelity, ``spent`` the use of this ``turn`` including this restore. ``attached`` are the types of the
+    restored fidelity, ``budget`` that of this ``turn`` after this restore. ``attached`` are the types of the
     images and documents behind the result. For a single attachment, ``content`` is its description in the object.
     """
     if restore.part is not None:
-        return _render_part(restore, content, attached[0], spent)
+        return _render_part(restore, content, attached[0], budget)
     each, after = restore.object, restore.after
     protected = last_protected_turn(memory.objects[each.id])
     if after in each.renditions:  # its writer chose words of the description, so it is data
         content = f"[{describe_form(each, after)}]\n{content}"
     lines = [
         f"{MARK}{each.id} is restored here at {after.label}, at the end; nothing before this changed.",
-        _cost(restore.tokens, spent),
+        _cost(restore.tokens, budget),
         _describe_images(attached),
         f"It stays for at least {protected - turn} turns." if protected is not None else "",
         _OUTDATED[each.superseded] if each.superseded else "",
@@ -125,12 +125,12 @@ def _relate(each: MemoryObject, memory: Memory, branch: str) -> str:
 _NEEDED = (LinkRelation.DEPENDS_ON, LinkRelation.REFERENCES, LinkRelation.CAUSED_BY)
 
 
-def _render_part(restore: GrantedRestore, name: str, attached: str, spent: Spent) -> str:
+def _render_part(restore: GrantedRestore, name: str, attached: str, budget: RecallBudget) -> str:
     each, part = restore.object, f"{MARK}{restore.object.id}.{restore.part}"
     lines = [
         f"{part} is behind this text, as it was, and recorded content like it, until your context is next made smaller."
         f" {MARK}{each.id} stays at {restore.before.label}.",
-        _cost(restore.tokens, spent),
+        _cost(restore.tokens, budget),
         _OUTDATED[each.superseded] if each.superseded else "",
     ]
     return _render_knowledge(lines, [(f"{part} {attached} of a {each.kind.value}, turn {each.last_turn}", name)])
@@ -158,7 +158,7 @@ def answer_text(
     quotes: Sequence[Quote],
     memory: Memory,
     tokens: int,
-    spent: Spent,
+    budget: RecallBudget,
     unindexed: int = 0,
     sentences: Sequence[str] = (),
     *,
@@ -177,7 +177,7 @@ def answer_text(
         _COMPOSED.format(render_count(len(sentences), "sentence"))
         if sentences
         else f"{render_count(len(quotes), 'passage')}, quoted word for word.",
-        _cost(tokens, spent),
+        _cost(tokens, budget),
         describe_unindexed(unindexed),
     ]
     data = []
@@ -280,11 +280,11 @@ def _render_speaker(obj: MemoryObject) -> str:
     return "" if obj.tags else ", said by the assistant"
 
 
-def definition_text(definition: Definition, spent: Spent) -> str:
+def definition_text(definition: Definition, budget: RecallBudget) -> str:
     """The result of a call for a tool's definition."""
     lines = [
         f"Call {definition.tool} itself with an input that fits the input_schema below; this stays valid.",
-        _cost(definition.tokens, spent),
+        _cost(definition.tokens, budget),
     ]
     return _render_knowledge(lines, [(f"definition of {definition.tool}", definition.text)])
 
@@ -305,10 +305,10 @@ def render_released(release: GrantedRelease, scales: Scales = ESTIMATED) -> str:
     return "\n".join(lines)
 
 
-def _cost(tokens: int, spent: Spent) -> str:
+def _cost(tokens: int, budget: RecallBudget) -> str:
     return (
-        f"About {tokens:,} tokens; left in this turn: {spent.faults_left} restores or answers,"
-        f" {spent.tokens_left:,} tokens."
+        f"About {tokens:,} tokens; left in this turn: {budget.faults_left} restores or answers,"
+        f" {budget.tokens_left:,} tokens."
     )
 
 

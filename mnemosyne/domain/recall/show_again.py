@@ -9,7 +9,7 @@ import attrs
 from mnemosyne.domain.cost.tokens import Features, features_of_block
 from mnemosyne.domain.objects.decide import Restore, decide_all
 from mnemosyne.domain.objects.events import ObjectEvent
-from mnemosyne.domain.objects.faults import LIMITS, FaultLimits, Spent
+from mnemosyne.domain.objects.faults import LIMITS, FaultLimits, RecallBudget
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.recall.memory_calls import GrantedRestore, restore
@@ -45,13 +45,13 @@ class ShownAgain:
 
 def find_requested(state: Session, branch: str) -> tuple[GrantedRestore, ...]:
     """The objects that a person asked to see again, within the limits of one turn."""
-    granted, spent = list[GrantedRestore](), Spent()
+    granted, budget = list[GrantedRestore](), RecallBudget()
     for key, after in state.memory.view_of(branch).requested.items():
         call = MemoryRestore(key, after, "")
-        answer = restore(state.memory, branch, call, spent, scales=state.stated_scales)
+        answer = restore(state.memory, branch, call, budget, scales=state.stated_scales)
         if isinstance(answer, GrantedRestore):
             granted.append(answer)
-            spent = spent.after(answer.tokens)
+            budget = budget.after(answer.tokens)
     return tuple(granted)
 
 
@@ -74,14 +74,14 @@ def awaits_prediction(state: Session, began: TurnBegan, read: Transcript) -> boo
 def find_predicted(state: Session, branch: str, room: int) -> tuple[GrantedRestore, ...]:
     """The objects that the goal of a branch needs, each in full or else at L1, in at most ``room`` tokens together."""
     goal = state.branches[branch].goal
-    granted, spent = list[GrantedRestore](), Spent(limits=FaultLimits(LIMITS.faults, room))
+    granted, budget = list[GrantedRestore](), RecallBudget(limits=FaultLimits(LIMITS.faults, room))
     for key in () if goal is None else goal.needed:
         for target in (Fidelity.FULL, Fidelity.DETAILED):
             call = MemoryRestore(key, target, "")
-            answer = restore(state.memory, branch, call, spent, scales=state.stated_scales)
+            answer = restore(state.memory, branch, call, budget, scales=state.stated_scales)
             if isinstance(answer, GrantedRestore):
                 granted.append(answer)
-                spent = spent.after(answer.tokens)
+                budget = budget.after(answer.tokens)
                 break
     return tuple(granted)
 

@@ -85,7 +85,7 @@ class Remember:
 def is_pending(branch: Branch, memory: Memory) -> bool:
     """Return whether the last turn of a branch has not been ingested yet."""
     began = branch.began
-    if began is None or not branch.kind.is_window or began.opaque is not None or not branch.chains:
+    if began is None or not branch.kind.is_agent_context or began.opaque is not None or not branch.chains:
         return False
     return memory.view_of(branch.name).measure.turn < began.turn == branch.turns
 
@@ -96,7 +96,7 @@ def remember_of(
     """Return the command for a request that has begun; None for a side call, a request for a summary, an earlier turn
     again, or a body that was not read as a conversation.
     """
-    if not branch.kind.is_window or began.turn < branch.turns or not read.messages:
+    if not branch.kind.is_agent_context or began.turn < branch.turns or not read.messages:
         return None
     first = min(shown.known.open, len(read.messages))
     messages = [_read_message(read, index, branch) for index in range(first, len(read.messages))]

@@ -186,8 +186,8 @@ class BeginRound:
 
 @attrs.frozen(kw_only=True)
 class FinishRound(round_events.RoundFinished):
-    """The reply to a round is complete. ``faults`` and ``tokens`` count what was restored in this turn, these answers
-    included.
+    """The reply to a round is complete. ``faults`` and ``tokens`` count what was restored in this turn, including
+    these answers.
     """
 
 

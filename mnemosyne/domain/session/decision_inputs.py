@@ -90,8 +90,8 @@ def decide(command: RecordQuestion | RecordWork) -> tuple[HelperAsked | HelperWo
     return (HelperAsked(**attrs.asdict(fields.pop("answered"), recurse=False), **fields),)
 
 
-def take_settings(new: TakenSettings, taken: TakenSettings | None, at: int) -> tuple[InputEvent, ...]:
-    """Record the settings with which a request is decided; nothing if they were ``taken`` last."""
+def record_settings(new: TakenSettings, taken: TakenSettings | None, at: int) -> tuple[InputEvent, ...]:
+    """The event that records the settings of a decision; none if they equal those ``taken`` last."""
     if new == taken:
         return ()
     fields = {name: getattr(new.settings, name) for name in _RECORDED_SETTINGS}
@@ -99,11 +99,11 @@ def take_settings(new: TakenSettings, taken: TakenSettings | None, at: int) -> t
     return (SettingsTaken(at=at, mode=new.mode, **fields),)
 
 
-def note_inputs(
+def record_inputs(
     noted: InputsSoFar, address: Address, number: int, at: int, wanted: Mode | None = None
 ) -> tuple[InputEvent, ...]:
-    """Record the inputs of the decision about a turn's round with this ``number``, and the mode that its request
-    ``wanted``; nothing without any.
+    """The event that records the inputs of the decision about a turn's round ``number``, and the mode that its request
+    ``wanted``; none if there is nothing to record.
     """
     if wanted is None and noted == InputsSoFar():
         return ()

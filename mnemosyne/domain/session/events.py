@@ -41,14 +41,14 @@ class BranchKind(Enum):
     """Requests that contain no history to compare: another dialect, or a conversation that the provider stores."""
 
     @property
-    def is_window(self) -> bool:
-        """Whether its requests are those of an agent's context window, which has memory, may be managed and has an
-        account. The others cost the same without the proxy.
+    def is_agent_context(self) -> bool:
+        """Whether it is the context of an agent. Only such a branch has memory, may be managed, and has its turns
+        accounted; the others cost the same without the proxy.
         """
         return self in (BranchKind.MAIN, BranchKind.AGENT, BranchKind.SUCCESSOR, BranchKind.FORK)
 
     @property
-    def is_talked_to(self) -> bool:
+    def is_interactive(self) -> bool:
         """Whether the user's conversation may continue in it."""
         return self in (BranchKind.MAIN, BranchKind.SUCCESSOR, BranchKind.FORK)
 
@@ -91,9 +91,9 @@ class BranchOpened:
     agent_id: str | None
 
     @property
-    def is_talked_to(self) -> bool:
+    def is_interactive(self) -> bool:
         """Whether the user's conversation may continue in it; never true of a sub-agent's branch."""
-        return self.kind.is_talked_to and self.agent_id is None
+        return self.kind.is_interactive and self.agent_id is None
 
 
 @attrs.frozen(kw_only=True)

@@ -11,7 +11,7 @@ import attrs
 from mnemosyne.domain.cost.prices import Tokens, reports_cache, tokens_of, window_of
 from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectEvent, ObjectFaulted, ObjectRestored, TurnAssessed
-from mnemosyne.domain.objects.faults import EvictionTurns, Spent
+from mnemosyne.domain.objects.faults import EvictionTurns, RecallBudget
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Sizing
@@ -116,10 +116,10 @@ class Rounds:
         """The number of rounds of an attempt that the provider refused before it accepted one."""
         return len(list(takewhile(_is_refused, self.finished.get(attempt, ()))))
 
-    def sum_spent(self, turn: int, attempt: int) -> Spent:
-        """The page faults in the rounds of an attempt so far."""
+    def find_budget(self, turn: int, attempt: int) -> RecallBudget:
+        """The recall budget as the rounds of an attempt have used it so far, with the default limits."""
         last = self.finished.get(attempt, ())[-1:] if turn == self.turn else ()
-        return Spent(last[0].faults, last[0].tokens) if last else Spent()
+        return RecallBudget(last[0].faults, last[0].tokens) if last else RecallBudget()
 
 
 def _is_refused(finished: round_events.RoundFinished) -> bool:
@@ -197,9 +197,9 @@ class Branch:
     taken: TakenSettings | None = None
 
     @property
-    def is_talked_to(self) -> bool:
+    def is_interactive(self) -> bool:
         """Whether the user's conversation may continue in it; never true of a sub-agent's branch."""
-        return self.kind.is_talked_to and self.agent_id is None
+        return self.kind.is_interactive and self.agent_id is None
 
     @property
     def turns(self) -> int:
@@ -492,7 +492,7 @@ def _begin_exchange(session: Session, branch: Branch, event: TurnBegan) -> Mappi
         for address, exchange in branch.exchanges.items()
         if address.turn == event.turn or (exchange.ended is None and address.turn > event.turn - OVERLAPPING)
     }
-    if not branch.kind.is_window:
+    if not branch.kind.is_agent_context:
         return known
     request = SentRequest(at=event.at, version=session.version)
     last = session.branches[branch.name]

@@ -45,7 +45,7 @@ def find(opening: Opening, sizes: Sizes) -> LateTools | None:
     """
     if not (_waits(opening) and may_drop_thinking(opening.read)):
         return None
-    if rounds.obstacle_in(opening.read) or rounds.why_too_dear(opening):
+    if rounds.obstacle_in(opening.read) or rounds.why_too_expensive(opening):
         return None
     behind = opening.branch.behind
     prompt, tools = (0, 0) if behind else rounds.count_with_tools(opening, sizes)
@@ -71,7 +71,7 @@ def _session(opening: Opening, command: SetMode) -> Session:
 
 
 def _ask(opening: Opening) -> PendingRequest:
-    history = opening.anew
+    history = opening.fresh_history
     kept = min(opening.began.kept, len(history.ends))
     sent = history.ends[kept - 1] if kept else 0
     return PendingRequest(

@@ -131,7 +131,7 @@ class Opening:
         return known.began if known is not None else None
 
     @cached_property
-    def anew(self) -> UpstreamHistory:
+    def fresh_history(self) -> UpstreamHistory:
         """A history that begins with the client's messages, without their thinking."""
         return upstream_history.begin(self.read)
 
@@ -166,7 +166,7 @@ SETTINGS = ServerSettings()
 """Settings of a server without configuration."""
 
 
-def stands_on_settings(opening: Opening) -> bool:
+def depends_on_settings(opening: Opening) -> bool:
     """Whether the server's settings affect the request that is sent; otherwise only the client's own bytes go
     upstream.
     """
@@ -190,19 +190,19 @@ def choose_mode(opening: Opening) -> tuple[Mode, SetMode | None]:
         if (wanted or opening.default) is Mode.OBSERVE:
             return Mode.OBSERVE, None
         off = TURNED_OFF if wanted is Mode.BYPASS else ""
-        why_not = _obstacle_at_first(opening) or off or why_too_dear(opening)
+        why_not = _obstacle_at_first(opening) or off or why_too_expensive(opening)
         if why_not:
             return set_to(Mode.BYPASS if _holds_our_thinking(opening) else Mode.OBSERVE, why_not)
         if opening.takes_behind and opening.settings.tool_budget is None and not opening.settings.tell_repeats:
             return set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
         return set_to(Mode.OBSERVE, TOO_SMALL, late=True) if _is_small(opening) else set_to(Mode.MANAGE, ASKED_FOR)
     if branch.mode is Mode.OBSERVE and wanted is Mode.MANAGE and opening.is_last and not branch.late:
-        why_not = obstacle(branch.kind, opening.read) or why_too_dear(opening)
+        why_not = obstacle(branch.kind, opening.read) or why_too_expensive(opening)
         return (branch.mode, None) if why_not else set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
     if branch.mode is Mode.OBSERVE and branch.late and branch.behind is not opening.takes_behind:
         return set_to(Mode.OBSERVE, UNTIL_EVICTED, late=True)
     if branch.mode is Mode.MANAGE and may_drop_thinking(opening.read):
-        why = _why_no_longer(opening, wanted) or why_too_dear(opening)
+        why = _why_no_longer(opening, wanted) or why_too_expensive(opening)
         if why is not None:
             return set_to(Mode.BYPASS, why if opening.fits else f"{why}; {NO_LONGER_FITS}")
     return branch.mode, None
@@ -243,7 +243,7 @@ def _is_small(opening: Opening) -> bool:
 def count_with_tools(opening: Opening, sizes: Sizes) -> tuple[int, int]:
     """The estimated tokens of a request without its thinking, and those of the memory tools."""
     estimator = opening.session.memory.view_of(opening.goes_on_from).estimator(opening.read.fields.model)
-    held = sizes.of(opening.anew.messages, opening.read.dialect)
+    held = sizes.of(opening.fresh_history.messages, opening.read.dialect)
     return estimator.tokens(held + head_of(opening.read)), estimator.tokens(OWN_TOOLS)
 
 
@@ -263,7 +263,7 @@ def _why_no_longer(opening: Opening, wanted: Mode | None) -> str | None:
     return read.dialect.find_obstacle(lambda key: None if key == read.dialect.array else read.member(key)) or None
 
 
-def why_too_dear(opening: Opening) -> str | None:
+def why_too_expensive(opening: Opening) -> str | None:
     """The reason why the cost so far rules out managing; None if it does not, or the tariff is not billed."""
     why = why_to_stop(opening.session.ledger)
     return why if why is not None and tariff_of(opening).is_billed else None
@@ -291,7 +291,7 @@ def mode_without_us(opening: Opening) -> SetMode | None:
 
 def obstacle(kind: BranchKind, read: Transcript) -> str:
     """The reason why a branch with such a request cannot be managed, in any state; empty if it can."""
-    if not kind.is_window or read.opaque is not None:
+    if not kind.is_agent_context or read.opaque is not None:
         return "it is not a conversation of an agent with tools"
     return obstacle_in(read)
 

@@ -20,7 +20,7 @@ from mnemosyne.domain.objects.events import (
     ObjectReleased,
     ObjectRestored,
 )
-from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, Spent
+from mnemosyne.domain.objects.faults import LIMITS, EvictionTurns, FaultLimits, RecallBudget
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity, is_legal
 from mnemosyne.domain.objects.kinds import UNCHANGED, ObjectKind, Role
 from mnemosyne.domain.objects.memory import Memory
@@ -42,6 +42,7 @@ NOW = Now(turn=20, message_count=40, last_user_messages=(30, 34))
 STUBBED = remembered(
     created("abc2345"), summarized("abc2345", Fidelity.COMPACT, 80), degraded("abc2345", Fidelity.STUB)
 )
+UNUSED = RecallBudget()
 
 
 def asked(object_id: str = "abc2345", target: Fidelity = Fidelity.FULL) -> MemoryRestore:
@@ -66,7 +67,7 @@ def try_release(state: Memory, *object_ids: str) -> GrantedRelease:
 
 
 def test_a_restore_shows_the_object_in_full_counts_as_a_fault_and_protects_it() -> None:
-    found = granted(restore(STUBBED, BRANCH, asked(), Spent()))
+    found = granted(restore(STUBBED, BRANCH, asked(), UNUSED))
     assert (found.before, found.after, found.tokens) == (Fidelity.STUB, Fidelity.FULL, 1_000)
     events = found.events(STUBBED, at=5, branch=BRANCH, turn=20, left=10, latency=7)
     where: dict[str, Any] = {"at": 5, "object": "abc2345", "branch": BRANCH, "turn": 20}
@@ -89,16 +90,16 @@ def test_a_restore_shows_the_object_in_full_counts_as_a_fault_and_protects_it() 
 
 
 def test_object_shown_in_full_is_not_restored() -> None:
-    assert "in your context in full" in refused(restore(remembered(created("abc2345")), BRANCH, asked(), Spent()))
-    faulted = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(
+    assert "in your context in full" in refused(restore(remembered(created("abc2345")), BRANCH, asked(), UNUSED))
+    faulted = granted(restore(STUBBED, BRANCH, asked(), UNUSED)).events(
         STUBBED, at=0, branch=BRANCH, turn=20, left=10, latency=0
     )
-    assert "in full" in refused(restore(remembered(*faulted, before=STUBBED), BRANCH, asked(), Spent(1, 1_000)))
+    assert "in full" in refused(restore(remembered(*faulted, before=STUBBED), BRANCH, asked(), RecallBudget(1, 1_000)))
 
 
 def test_l1_that_is_not_made_yet_is_granted_at_its_target_size() -> None:
-    assert granted(restore(STUBBED, BRANCH, asked(target=Fidelity.COMPACT), Spent())).tokens == 80
-    unmade = granted(restore(STUBBED, BRANCH, asked(target=Fidelity.DETAILED), Spent()))
+    assert granted(restore(STUBBED, BRANCH, asked(target=Fidelity.COMPACT), UNUSED)).tokens == 80
+    unmade = granted(restore(STUBBED, BRANCH, asked(target=Fidelity.DETAILED), UNUSED))
     assert (unmade.after, unmade.tokens) == (Fidelity.DETAILED, 315)
 
 
@@ -106,47 +107,47 @@ SUMMARY = summarized("abc2345", Fidelity.COMPACT, 80)
 
 
 @pytest.mark.parametrize(
-    ("state", "target", "spent", "text"),
+    ("state", "target", "budget", "text"),
     [
         (
             remembered(created("abc2345"), SUMMARY, degraded("abc2345", Fidelity.COMPACT)),
             Fidelity.COMPACT,
-            Spent(),
+            UNUSED,
             "stands at L2 already",
         ),
-        (STUBBED, Fidelity.FULL, Spent(LIMITS.faults, 0), "no more may be"),
+        (STUBBED, Fidelity.FULL, RecallBudget(LIMITS.faults, 0), "no more may be"),
         (
             remembered(ObjectForgotten(at=0, object="abc2345", reason=""), before=STUBBED),
             Fidelity.FULL,
-            Spent(),
+            UNUSED,
             "forgotten for good",
         ),
     ],
     ids=["shown as well already", "too many faults", "forgotten"],
 )
-def test_restore_is_refused(state: Memory, target: Fidelity, spent: Spent, text: str) -> None:
-    assert text in refused(restore(state, BRANCH, asked(target=target), spent))
+def test_restore_is_refused(state: Memory, target: Fidelity, budget: RecallBudget, text: str) -> None:
+    assert text in refused(restore(state, BRANCH, asked(target=target), budget))
 
 
 def test_too_large_object_is_offered_at_a_lower_fidelity_or_as_a_question() -> None:
-    granted(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 1_000)))
-    told = refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens - 999)))
+    granted(restore(STUBBED, BRANCH, asked(), RecallBudget(1, LIMITS.tokens - 1_000)))
+    told = refused(restore(STUBBED, BRANCH, asked(), RecallBudget(1, LIMITS.tokens - 999)))
     assert "target L1 (315 tokens)" in told
     assert "memory_query" in told
-    assert "target" not in refused(restore(STUBBED, BRANCH, asked(), Spent(1, LIMITS.tokens)))
+    assert "target" not in refused(restore(STUBBED, BRANCH, asked(), RecallBudget(1, LIMITS.tokens)))
 
 
 def test_unknown_id_is_answered_only_with_similar_ids() -> None:
-    told = refused(restore(STUBBED, BRANCH, asked("abc2346"), Spent()))
+    told = refused(restore(STUBBED, BRANCH, asked("abc2346"), UNUSED))
     assert "Did you mean #abc2345?" in told
-    assert "#abc2345" not in refused(restore(STUBBED, BRANCH, asked("zzzzzzz"), Spent()))
-    assert "#abc2345" in refused(restore(STUBBED, BRANCH, asked("ABC2345"), Spent()))
+    assert "#abc2345" not in refused(restore(STUBBED, BRANCH, asked("zzzzzzz"), UNUSED))
+    assert "#abc2345" in refused(restore(STUBBED, BRANCH, asked("ABC2345"), UNUSED))
 
 
 def test_nothing_is_revealed_about_another_branch() -> None:
     state = remembered(created("abc2345", branch="agent"), before=remembered(created("xyz9876")))
     for wanted in ("abc2345", "abc2346"):
-        told = refused(restore(state, BRANCH, asked(wanted), Spent()))
+        told = refused(restore(state, BRANCH, asked(wanted), UNUSED))
         assert told.startswith(f"There is no object #{wanted} in this conversation. Find ids")
     assert not try_release(state, "abc2345").released
 
@@ -159,7 +160,7 @@ def test_a_derived_object_names_its_parts_instead() -> None:
         places=(),
         links=(Link(LinkRelation.PARENT_OF, "abc2345"),),
     )
-    told = refused(restore(remembered(derived, before=STUBBED), BRANCH, asked("der7777"), Spent()))
+    told = refused(restore(remembered(derived, before=STUBBED), BRANCH, asked("der7777"), UNUSED))
     assert "#abc2345" in told
 
 
@@ -178,18 +179,18 @@ STATES = st.builds(
 @given(
     STATES,
     st.sampled_from([Fidelity.FULL, Fidelity.DETAILED, Fidelity.COMPACT]),
-    st.builds(Spent, st.integers(0, 4), st.integers(0, 9_000)),
+    st.builds(RecallBudget, st.integers(0, 4), st.integers(0, 9_000)),
     st.builds(FaultLimits, st.integers(0, 5), st.integers(0, 9_000)),
 )
 def test_every_restore_is_legal_available_and_within_the_limits(
-    state: Memory, target: Fidelity, spent: Spent, limits: FaultLimits
+    state: Memory, target: Fidelity, budget: RecallBudget, limits: FaultLimits
 ) -> None:
-    spent = attrs.evolve(spent, limits=limits)
-    found = restore(state, BRANCH, asked(target=target), spent)
+    budget = attrs.evolve(budget, limits=limits)
+    found = restore(state, BRANCH, asked(target=target), budget)
     if isinstance(found, GrantedRestore):
-        after = spent.after(found.tokens)
+        after = budget.after(found.tokens)
         assert after.faults <= limits.faults
-        assert after.tokens <= max(limits.tokens, spent.tokens)
+        assert after.tokens <= max(limits.tokens, budget.tokens)
         assert found.after <= target
         assert found.object.tokens_at(found.after) == found.tokens
         assert is_legal(found.before, found.after, Cause.FAULT)
@@ -200,10 +201,10 @@ def test_every_restore_is_legal_available_and_within_the_limits(
 
 def test_answer_gets_the_remaining_tokens_of_the_turn() -> None:
     question = MemoryQuery("why?", None, 200)
-    assert answer_tokens(question, Spent()) == 200
-    assert answer_tokens(question, Spent(1, LIMITS.tokens - 150)) == 150
-    for spent in (Spent(LIMITS.faults, 0), Spent(1, LIMITS.tokens - 10)):
-        assert "may be" in refused(answer_tokens(question, spent))
+    assert answer_tokens(question, UNUSED) == 200
+    assert answer_tokens(question, RecallBudget(1, LIMITS.tokens - 150)) == 150
+    for budget in (RecallBudget(LIMITS.faults, 0), RecallBudget(1, LIMITS.tokens - 10)):
+        assert "may be" in refused(answer_tokens(question, budget))
 
 
 def test_answer_is_one_micro_fault_of_each_quoted_object_not_shown() -> None:
@@ -265,7 +266,7 @@ def test_recent_pinned_or_released_object_is_not_released(state: Memory, reason:
 
 
 def test_recently_restored_object_may_be_released() -> None:
-    events = granted(restore(STUBBED, BRANCH, asked(), Spent())).events(
+    events = granted(restore(STUBBED, BRANCH, asked(), UNUSED)).events(
         STUBBED, at=0, branch=BRANCH, turn=19, left=9, latency=0
     )
     assert try_release(remembered(*events, before=STUBBED), "abc2345").released
@@ -290,18 +291,18 @@ OF_TOOLS = {"Read": '{"name":"Read"}' + " " * 3_000, "mcp__atlas__turn_page": "{
 
 
 def test_definition_uses_tokens_of_the_turn_but_no_fault() -> None:
-    found = definition(OF_TOOLS, MemoryTool("Read"), Spent(LIMITS.faults, 7_000))
+    found = definition(OF_TOOLS, MemoryTool("Read"), RecallBudget(LIMITS.faults, 7_000))
     assert found == Definition("Read", OF_TOOLS["Read"], 1_005)
-    told = refused(definition(OF_TOOLS, MemoryTool("Read"), Spent(0, 7_500)))
+    told = refused(definition(OF_TOOLS, MemoryTool("Read"), RecallBudget(0, 7_500)))
     assert "about 1,005 tokens" in told
     assert "no more than 692" in told
 
 
 def test_definition_exists_only_for_a_tool_of_the_client() -> None:
     for asked_for in ("read", "mcp__atlas__turnpage"):
-        assert "Did you mean" in refused(definition(OF_TOOLS, MemoryTool(asked_for), Spent()))
-    assert "There are Read, mcp__atlas__turn_page." in refused(definition(OF_TOOLS, MemoryTool("zebra"), Spent()))
-    assert "in full" in refused(definition({}, MemoryTool("Read"), Spent()))
+        assert "Did you mean" in refused(definition(OF_TOOLS, MemoryTool(asked_for), UNUSED))
+    assert "There are Read, mcp__atlas__turn_page." in refused(definition(OF_TOOLS, MemoryTool("zebra"), UNUSED))
+    assert "in full" in refused(definition({}, MemoryTool("Read"), UNUSED))
 
 
 def test_reference_is_restored_as_its_target_or_refused_without_one() -> None:
@@ -310,6 +311,6 @@ def test_reference_is_restored_as_its_target_or_refused_without_one() -> None:
     linked = attrs.evolve(reference, links=(Link(LinkRelation.REFERENCES, file.object),))
     gone = (degraded("abc2345", Fidelity.EVICTED), degraded("abd2345", Fidelity.EVICTED))
     asked_for = asked(object_id="abd2345")
-    assert granted(restore(remembered(file, linked, *gone), BRANCH, asked_for, Spent())).object.id == "abc2345"
+    assert granted(restore(remembered(file, linked, *gone), BRANCH, asked_for, UNUSED)).object.id == "abc2345"
     for state in (remembered(file, reference, *gone), remembered(linked, gone[1]), remembered(reference)):
-        assert "is not on record" in refused(restore(state, BRANCH, asked_for, Spent()))
+        assert "is not on record" in refused(restore(state, BRANCH, asked_for, UNUSED))

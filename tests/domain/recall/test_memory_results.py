@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.objects.events import FaultKind, Link, LinkRelation, ObjectFaulted, Supersession
-from mnemosyne.domain.objects.faults import LIMITS, Spent
+from mnemosyne.domain.objects.faults import LIMITS, RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.memory import Memory
@@ -26,11 +26,11 @@ from mnemosyne.domain.tools.memory_tools import QUERY, MemoryRestore, RefusedCal
 from tests.domain.remembered import BRANCH, created, degraded, remembered, summarized, superseded
 
 STUBBED = remembered(created("abc2345"), degraded("abc2345", Fidelity.STUB))
-AFTER = Spent(1, 1_000)
+UNUSED, AFTER = RecallBudget(), RecallBudget(1, 1_000)
 
 
 def granted(state: Memory = STUBBED, name: str = "abc2345", level: Fidelity = Fidelity.FULL) -> GrantedRestore:
-    found = restore(state, BRANCH, MemoryRestore(name, level, "r"), Spent())
+    found = restore(state, BRANCH, MemoryRestore(name, level, "r"), UNUSED)
     assert isinstance(found, GrantedRestore)
     return found
 
@@ -214,35 +214,35 @@ def test_restored_objects_are_parsed_from_the_text_whatever_their_content(texts:
 
 
 def test_attachments_count_towards_the_size() -> None:
-    found = granted().within(Spent(), [AttachedSize("image", 1_000)] * 2 + [AttachedSize("document", 1_000)])
+    found = granted().within(UNUSED, [AttachedSize("image", 1_000)] * 2 + [AttachedSize("document", 1_000)])
     assert isinstance(found, GrantedRestore)
     types = ("image", "image", "document")
-    told = render_restored(found, after(found), BRANCH, 20, "x", Spent(1, found.tokens), attached=types)
+    told = render_restored(found, after(found), BRANCH, 20, "x", RecallBudget(1, found.tokens), attached=types)
     assert "About 4,000 tokens" in told
     assert "Its 2 images and 1 document, as they were, are behind this text" in told
 
 
 def test_images_without_room_are_refused_with_all_sizes() -> None:
     text = refusal(
-        Spent(1, 500), AttachedSize("image", 1_000), AttachedSize("document", 3_000), AttachedSize("document", 4_000)
+        AFTER, AttachedSize("image", 1_000), AttachedSize("document", 3_000), AttachedSize("document", 4_000)
     )
     assert "about 9,000 tokens at L0, 8,000 of them of its 1 image and 2 documents" in text
-    assert f"no more than {LIMITS.tokens - 500:,}" in text
+    assert f"no more than {LIMITS.tokens - AFTER.tokens:,}" in text
 
 
 def test_refusal_of_a_document_names_the_source_and_a_question_if_text_dominates() -> None:
-    shown = refusal(Spent(1, LIMITS.tokens - 100), AttachedSize("document", 3_000))
-    read = refusal(Spent(1, LIMITS.tokens - 100), AttachedSize("image", 10))
+    shown = refusal(RecallBudget(1, LIMITS.tokens - 100), AttachedSize("document", 3_000))
+    read = refusal(RecallBudget(1, LIMITS.tokens - 100), AttachedSize("image", 10))
     assert (QUERY in shown, "ook at the source" in shown) == (False, True)
     assert (QUERY in read, "ook at the source" in read) == (True, True)
-    assert "ook at the source" not in refusal(Spent(1, LIMITS.tokens - 100))
+    assert "ook at the source" not in refusal(RecallBudget(1, LIMITS.tokens - 100))
 
 
 def test_refusal_lists_the_attachments_that_fit() -> None:
     sizes = AttachedSize("image", 9_000), AttachedSize("document", 3_000), AttachedSize("image", 20)
-    assert "came: #abc2345.2 (document, 3,000 tokens), #abc2345.3 (image, 20 tokens). " in refusal(Spent(), *sizes)
-    assert "alone" not in refusal(Spent(2, LIMITS.tokens), *sizes)
-    assert "#abc2345.10 (image, 800 tokens), and 2 more." in refusal(Spent(), *[AttachedSize("image", 800)] * 12)
+    assert "came: #abc2345.2 (document, 3,000 tokens), #abc2345.3 (image, 20 tokens). " in refusal(UNUSED, *sizes)
+    assert "alone" not in refusal(RecallBudget(2, LIMITS.tokens), *sizes)
+    assert "#abc2345.10 (image, 800 tokens), and 2 more." in refusal(UNUSED, *[AttachedSize("image", 800)] * 12)
 
 
 def test_single_attachment_is_restored_and_its_object_keeps_its_fidelity() -> None:
@@ -251,7 +251,7 @@ def test_single_attachment_is_restored_and_its_object_keeps_its_fidelity() -> No
     (fault,) = found.events(STUBBED, at=1, branch=BRANCH, turn=20, left=9, latency=0)
     assert isinstance(fault, ObjectFaulted)
     assert (fault.object, fault.kind, fault.tokens) == ("abc2345", FaultKind.EXPLICIT, 3_000)
-    told = render_restored(found, STUBBED, BRANCH, 20, "[document pdf]", Spent(1, 3_000), attached=["document"])
+    told = render_restored(found, STUBBED, BRANCH, 20, "[document pdf]", RecallBudget(1, 3_000), attached=["document"])
     assert told.startswith("#abc2345.2 is behind this text")
     assert "#abc2345 stays at L3" in told
     assert ": #abc2345.2 document of a " in told
@@ -275,11 +275,11 @@ def test_missing_or_too_large_attachment_is_refused(part: int, sizes: list[int],
 
 
 def granted_part(part: int, *attached: AttachedSize, had: int = 0) -> GrantedRestore | RefusedCall:
-    return granted().within(Spent(1, had), attached, part)
+    return granted().within(RecallBudget(1, had), attached, part)
 
 
-def refusal(spent: Spent, *attached: AttachedSize) -> str:
+def refusal(budget: RecallBudget, *attached: AttachedSize) -> str:
     """The refusal of an object of 1,000 tokens with these attachments."""
-    refused = granted().within(spent, attached)
+    refused = granted().within(budget, attached)
     assert isinstance(refused, RefusedCall)
     return refused.text

@@ -47,7 +47,7 @@ ANSWER = IndexFound(question=b"q", passages=None, missing=0)
 
 
 def test_settings_are_recorded_only_when_they_change() -> None:
-    (event,) = decision_inputs.take_settings(TAKEN, None, 7)
+    (event,) = decision_inputs.record_settings(TAKEN, None, 7)
     assert event == SettingsTaken(
         at=7,
         mode=Mode.MANAGE,
@@ -73,11 +73,11 @@ def test_settings_are_recorded_only_when_they_change() -> None:
     )
     after = evolve(Session(), event)
     assert (after.taken, after.version) == (TAKEN, 1)
-    assert decision_inputs.take_settings(TAKEN, after.taken, 8) == ()
+    assert decision_inputs.record_settings(TAKEN, after.taken, 8) == ()
     assert decision_inputs.in_force(after.taken, ServerSettings(window=1)) == SETTINGS
     assert decision_inputs.in_force(None, ServerSettings(window=1)) == ServerSettings(window=1)
     wider = attrs.evolve(TAKEN, settings=attrs.evolve(SETTINGS, window=90_000))
-    assert len(decision_inputs.take_settings(wider, after.taken, 8)) == 1
+    assert len(decision_inputs.record_settings(wider, after.taken, 8)) == 1
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_settings_are_recorded_only_when_they_change() -> None:
 )
 def test_decision_inputs_are_recorded_if_not_empty_and_change_no_state(change: dict[str, object]) -> None:
     given: dict[str, Any] = NOTE | change
-    assert decision_inputs.note_inputs(**NOTE) == ()
-    (event,) = decision_inputs.note_inputs(**given)
+    assert decision_inputs.record_inputs(**NOTE) == ()
+    (event,) = decision_inputs.record_inputs(**given)
     assert isinstance(event, GroundsNoted)
     assert (event.wanted, event.late, event.found) == (given["wanted"], given["noted"].late, given["noted"].found)
     assert decision_inputs.after(TAKEN, event) == TAKEN

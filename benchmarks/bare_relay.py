@@ -41,7 +41,7 @@ def _kept(event: h11.Request | h11.Response) -> list[tuple[bytes, bytes]]:
 
 
 async def pass_on(source: Side, target: Side, host: bytes) -> bool:
-    """Pass one request or reply on, each piece as it comes. False when the source has closed instead."""
+    """Forward one request or reply piece by piece. False if the source closed the connection instead."""
     while True:
         event = await source.next_event()
         match event:

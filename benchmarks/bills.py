@@ -171,7 +171,7 @@ def _as_row(event: TurnAccounted) -> dict[str, Any]:
 
 
 def _write(seed: str, lines: int = 0) -> str:
-    """Made-up text of so many lines, or of 20 to 200."""
+    """Made-up text of this many lines; by default 20 to 200."""
     rng, lines = random.Random(seed), lines or random.Random(seed).randint(20, 200)
     return "\n".join(f"{number:5}\t{' '.join(rng.choices(GREEK.split(), k=9))}" for number in range(lines))
 

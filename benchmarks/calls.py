@@ -52,7 +52,7 @@ def turns(_: Sequence[Server], quick: bool) -> list[Row]:
 
 
 async def _play(mode: Mode, profile: cProfile.Profile | None, whole: History, first: int, count: int) -> float:
-    """Play a session; the thread's seconds of its last ``count`` turns, which are profiled."""
+    """Play a session; return the thread's seconds for its last ``count`` turns, which are profiled."""
     log, outside = KeepingLog(), ActorServices(patience=PATIENT)
     memory = Loaded(IDENTITY, log, log, lambda: bytes(16))
     actor = SessionActor(memory, event_log=log, journal=log, outside=outside)
@@ -60,24 +60,24 @@ async def _play(mode: Mode, profile: cProfile.Profile | None, whole: History, fi
     async with trio.open_nursery() as nursery:
         nursery.start_soon(actor.run)
         for each in turns[: first - 1]:
-            await _take(actor, mode, *each)
+            await _take_turn(actor, mode, *each)
         started = time.thread_time()
         with profile or nullcontext():
             for each in turns[first - 1 :]:
-                await _take(actor, mode, *each)
+                await _take_turn(actor, mode, *each)
         seconds = time.thread_time() - started
         actor.stop()
     return seconds
 
 
 def _make_reply(whole: History, turn: int) -> Reply:
-    """A turn's reply with counts like a provider's: others would take another path through the account."""
+    """A turn's reply with counts like a provider's: others would take another path through the accounting."""
     reply = reply_of(whole.reply(turn), turn)
     return attrs.evolve(reply, usage={**reply.usage, "cache_read_input_tokens": len(whole.body(turn)) // 4})
 
 
-async def _take(actor: SessionActor, mode: Mode, turn: int, raw: bytes, reply: Reply) -> None:
-    """A turn until its deferred work is done."""
+async def _take_turn(actor: SessionActor, mode: Mode, turn: int, raw: bytes, reply: Reply) -> None:
+    """Play a turn until its deferred work is done."""
     at, name = 1_600_000_000_000_000 + turn * APART, f"{turn}"
     request = messages.ArrivedRequest(
         at=at, headers=HEADERS, raw=raw, correlation_id=name, default=mode, dialect=MESSAGES

@@ -59,7 +59,7 @@ PAGES: Sequence[tuple[str, str]] = (
 """The pages, in order of the first request."""
 
 FIRST_BYTE_MS = 200
-"""The longest that a page of the long session may take until it begins."""
+"""Goal for the time to the first byte of a page of the long session."""
 
 
 def times(servers: Sequence[Server], quick: bool) -> list[Row]:
@@ -77,7 +77,7 @@ def times(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 
 def pages(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """Milliseconds to each page's first byte, for the first time and again."""
+    """Milliseconds to each page's first byte, on the first request and on later ones."""
     (ours,) = servers
     _fill(ours.data_dir, quick)
     listed = json.loads(_get(ours, "/-/sessions.json?all")[1])["sessions"]
@@ -93,7 +93,7 @@ def pages(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 @cache
 def _fill(directory: Path, quick: bool) -> None:
-    """Record a long session, and short ones beside it."""
+    """Record one long session and many short ones."""
     trio.run(_record, directory, quick)
 
 

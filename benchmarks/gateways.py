@@ -14,7 +14,7 @@ import trio
 
 from benchmarks.chart import Axis, Line, draw_lines
 from benchmarks.harness import SERVING, Group, Row, Server, processes_below, ratio, read_memory_mb, single, spread
-from benchmarks.load import CLIENT, Work, keep_busy, request_bytes
+from benchmarks.load import CLIENT, Throughput, keep_busy, request_bytes
 from benchmarks.upstream_server import BYTES_PER_TOKEN, Script
 from benchmarks.variants import BARE, DIRECT, LITELLM, OURS, UNLOGGED, choose
 
@@ -51,13 +51,13 @@ def scenarios(servers: Sequence[Server], quick: bool) -> list[Row]:
     return rows
 
 
-def _play(server: Server, tokens: int, count: int, seconds: float) -> Work:
+def _play(server: Server, tokens: int, count: int, seconds: float) -> Throughput:
     sessions = [f"gateways-{tokens}-{count}-{number}" for number in range(count)]
     requests = [repeat(request_bytes(tokens * BYTES_PER_TOKEN, REPLY, each)) for each in sessions]
     return trio.run(keep_busy, server, requests, REPLY.deltas, seconds)
 
 
-def _compare(name: str, work: Mapping[str, Work]) -> Iterator[Row]:
+def _compare(name: str, work: Mapping[str, Throughput]) -> Iterator[Row]:
     """What the whole server and the application without its log add, relative to the bare relay."""
     firsts = {variant: median(each.first_byte for each in done.exchanges) for variant, done in work.items()}
     added = {variant: [value - firsts[DIRECT]] for variant, value in firsts.items()}

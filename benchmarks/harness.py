@@ -54,7 +54,7 @@ def single(name: str, variant: str, unit: str, value: float, goal: float | None 
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """The smallest value that so many percent of the values do not exceed."""
+    """The smallest value that this many percent of the values do not exceed."""
     return sorted(values)[-(-len(values) * percent // 100) - 1]
 
 
@@ -168,7 +168,7 @@ def find_process(server: Server, kind: str) -> int:
 
 
 Run = Callable[[Sequence[Server], bool], list[Row]]
-"""Takes a measurement of the group's servers, in their order; ``quick`` shows only that it runs."""
+"""Measures the group's servers, in their order; ``quick`` only checks that it runs."""
 
 
 @attrs.frozen

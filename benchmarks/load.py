@@ -152,8 +152,8 @@ class Player:
 
 
 @attrs.define
-class Work:
-    """What clients did that never wait: their exchanges, the seconds, and seconds of processor time by process."""
+class Throughput:
+    """What clients that never pause achieved: their exchanges, the seconds, and the processor seconds by process."""
 
     exchanges: list[Exchange] = attrs.field(factory=list)
     seconds: float = 0.0
@@ -170,11 +170,11 @@ class Work:
         return {who: 1000 * used / len(self.exchanges) for who, used in self.cpu.items()}
 
 
-async def keep_busy(server: Server, clients: Sequence[Iterator[bytes]], deltas: int, seconds: float) -> Work:
+async def keep_busy(server: Server, clients: Sequence[Iterator[bytes]], deltas: int, seconds: float) -> Throughput:
     """Each client sends its requests one after the other for some seconds, those under way at the end included. Its
     first request is not counted.
     """
-    work, began = Work(), trio.Event()
+    work, began = Throughput(), trio.Event()
     ready = 0
 
     async def send(requests: Iterator[bytes]) -> None:

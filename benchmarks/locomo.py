@@ -56,8 +56,8 @@ def lines(conversation: Mapping[str, Any]) -> Iterator[ConversationLine]:
 
 
 def questions(asked: Sequence[Mapping[str, Any]], known: set[str]) -> tuple[list[tuple[str, set[str]]], list[int]]:
-    """Those that name a turn of the conversation, with these turns, and their categories; a few name none, or write it
-    in other ways.
+    """The questions whose evidence names turns of the conversation, with these turns, and their categories. A few name
+    none, or in another form.
     """
     found, categories = [], []
     for each in asked:

@@ -75,7 +75,7 @@ def appends(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 
 async def _append(directory: Path, count: int, seconds: float, rounds: int) -> tuple[list[float], list[float]]:
-    """Appends a second in each round, and the milliseconds that each took, of so many sessions at once."""
+    """Appends per second in each round, and the milliseconds of each append, with this many sessions at once."""
     rates, waits = list[float](), list[float]()
     async with open_log(directory) as (_, storage):
         for number in range(rounds):

@@ -32,7 +32,7 @@ LONG = 30
 """Requests; shorter sessions are judged by the dearest of them alone."""
 
 DEAREST_GOAL = 102.0
-"""Goal in percent of the real bill of any session."""
+"""Goal for the dearest session, in percent of its real bill."""
 
 NEVER = 10**9
 FEWEST = 2

@@ -13,7 +13,7 @@ import trio
 
 from benchmarks.harness import SERVING, WORKER, Group, Row, Server, find_process, read_memory_mb, single, spread
 from benchmarks.history import history, kind_of
-from benchmarks.load import Player, Work, keep_busy, requests_of
+from benchmarks.load import Player, Throughput, keep_busy, requests_of
 from benchmarks.variants import BARE, DIRECT, MANAGING, OURS, TWO, choose
 
 FIRST, TURNS, QUICK_TURNS = 60, 40, 6
@@ -97,7 +97,7 @@ async def wait_until_quiet(servers: Sequence[Server], seconds: float) -> None:
 def cores(servers: Sequence[Server], quick: bool) -> list[Row]:
     """Turns a second and processor time per turn, with 8 clients that never wait, for one process and for two."""
     compared, whole = [each for each in servers if each.name in (MANAGING, TWO)], history(kind_of(quick=False))
-    taken: dict[str, list[Work]] = {each.name: [] for each in compared}
+    taken: dict[str, list[Throughput]] = {each.name: [] for each in compared}
     for number in range(1 if quick else 6):
         for each in compared if number % 2 else compared[::-1]:
             sessions = [requests_of(whole, f"cores-{number}-{client}") for client in range(8)]

@@ -38,7 +38,7 @@ SHORTEST, TAIL = 5, 10
 """The fewest turns in a range; the last turns, which a compaction does not change."""
 
 SMALL, KNOWN = 300, 20
-"""Tokens below which a turn is not judged by itself, since a share of little says little; and turns before it."""
+"""A turn is judged alone only if it has this many tokens, as a small one says little, and this many turns before it."""
 
 
 @attrs.frozen

@@ -93,7 +93,7 @@ async def test_each_miss_of_a_managed_session_is_a_rewrite_of_ours_and_the_provi
         events = await archive.events.read(stream)
         found = await read_misses(archive, stream, events, history_of(str(stream), events))
         judged = await read_agreement(archive, [stream])
-        rewritten = {each.turn for each in await stage.of(EpochBegan)}
+        rewritten = {each.turn for each in await stage.events_of(EpochBegan)}
         sent = [each.body for each in stage.standin.messages]
     assert len(found) == len(sent) >= 200
     missed = [(number, each) for number, each in enumerate(found) if any(cause.is_miss for cause in each.causes)]

@@ -8,5 +8,5 @@ def text(words: str, **more: Any) -> dict[str, Any]:
 
 
 def result(name: str, content: Any, **more: Any) -> dict[str, Any]:
-    """What the call of this id answered."""
+    """The result of the call with this id."""
     return {"type": "tool_result", "tool_use_id": name, "content": content, **more}

@@ -78,7 +78,7 @@ def estimate_row(
     digits: str = ".3f",
     goal: float | None = None,
 ) -> list[Row]:
-    """The row of a figure by its name, variant and unit, with its interval beside the unit; none without a value. ``n``
+    """The row of a figure by its name, variant and unit, with its interval after the unit; none without a value. ``n``
     is the number of results unless given.
     """
     name, variant, unit = labels

@@ -1,4 +1,4 @@
-"""Codex, and opencode with models of other companies, as agents of a workspace, beside those of `tests`."""
+"""Codex, and opencode with models of other companies, as agents of a workspace, in addition to those of `tests`."""
 
 import json
 import shlex
@@ -62,7 +62,7 @@ class Codex(ByCommands):
 
 @attrs.frozen
 class OtherOpencode(ByCommands, Opencode):
-    """opencode with the model of a provider."""
+    """opencode with a model of another provider."""
 
     provider: str
 

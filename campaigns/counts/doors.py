@@ -219,7 +219,7 @@ def _counting_hops(run_sync: Any) -> Any:
 
 
 def _noting(call: Any, note: Callable[..., None]) -> Any:
-    """The same function, which also tells the doors what it was given and returned."""
+    """The function, wrapped to report its arguments and results to the doors."""
 
     def noting(*given: Any, **named: Any) -> Any:
         done = call(*given, **named)

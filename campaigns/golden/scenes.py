@@ -20,7 +20,7 @@ async def filled(client: Client, stage: Stage) -> None:
     """Files are read until a rewrite evicts the first one."""
     await ask(client, stage, "Read the notes.", [think(), read("/docs/notes.md")], DONE)
     await ask(client, stage, "Read the parts.", [think(), read("/src/part_0.py"), read("/src/part_1.py")], DONE)
-    assert await stage.of(EpochBegan)
+    assert await stage.events_of(EpochBegan)
 
 
 async def ask(client: Client, stage: Stage, prompt: str, *replies: Sequence[Json]) -> None:

@@ -121,7 +121,7 @@ class Figures:
     without_us: int
     """Requests that the proxy forwarded as received."""
     whole: int
-    """The conversation."""
+    """Size of the whole conversation."""
     largest: int
     """The largest prompt sent."""
     epochs: dict[str, int]

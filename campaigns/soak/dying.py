@@ -1,5 +1,5 @@
-"""``python -m campaigns.soak.dying POINT PASSES VICTIM serve …``: a server that dies, by ``kill -9``, when it passes
-a named point of its code for the given time; or its database dies, and the server continues.
+"""``python -m campaigns.soak.dying POINT PASSES VICTIM serve …``: a server that dies, by ``kill -9``, when it has
+passed a named point of its code PASSES times; or its database dies then, and the server continues.
 
 ``python -m campaigns.soak.dying commands``: run commands, each of which dies before one of its steps, a call that
 reaches the database or a disk. Each input line is a JSON array of the step and the command's words; each output line is
@@ -72,7 +72,7 @@ def method_at(place: str) -> tuple[type, str]:
 
 
 def die_at(point: str, passes: int, victim: str) -> None:
-    """Kill the victim when the point is passed for the given time."""
+    """Kill the victim when the point has been passed ``passes`` times."""
     when, place = point.split(" ", 1)
     owner, name = method_at(place)
     countdown = Countdown(passes, lambda: _kill(victim))
@@ -81,7 +81,7 @@ def die_at(point: str, passes: int, victim: str) -> None:
 
 @attrs.define
 class Countdown:
-    """Kills when a point is passed for the given time."""
+    """Kills when a point has been passed ``left`` times."""
 
     left: int
     kill: Callable[[], None]
@@ -95,7 +95,7 @@ class Countdown:
 def watch(
     owner: Any, name: str, *, before: Callable[[], None] = lambda: None, after: Callable[[], None] = lambda: None
 ) -> None:
-    """Have a function call these."""
+    """Have a method call these before and after its own code."""
     done = getattr(owner, name)
 
     @wraps(done)

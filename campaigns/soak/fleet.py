@@ -17,7 +17,7 @@ from tests.waiting import DEADLINE
 WINDOW = 16_000
 OPTIONS = ("--manage-window", str(WINDOW))
 PROMPTS = 4
-"""Of a session; then the client begins another."""
+"""Prompts of a session; then the client begins another."""
 
 LOOKS = [model_says(think(f"I look, {number}."), look(at=number)) for number in range(3)]
 DONE = model_says(think("Well."), text("It is there."))
@@ -33,29 +33,29 @@ def result_of(call: Json) -> Json:
     return {"type": "tool_result", "tool_use_id": call["id"], "content": "\n".join(lines)}
 
 
-async def _stay(client: Client) -> None:
-    """The client keeps its server."""
+async def _keep_server(client: Client) -> None:
+    """Let the client keep its server."""
 
 
 @attrs.define
 class Fleet:
-    """Clients that work until it is over, session after session, and repeat each request until its reply is whole."""
+    """Clients that play session after session until ``over``, and repeat each request until its reply is complete."""
 
     url: str = ""
     pause: Callable[[], float] = lambda: 0.0
     """Seconds between a client's requests."""
-    find_server: Callable[[Client], Awaitable[None]] = _stay
+    find_server: Callable[[Client], Awaitable[None]] = _keep_server
     """Waits until a server is there, and gives the client its URL."""
     over: bool = False
-    whole: list[tuple[str, bytes]] = attrs.field(factory=list)
-    """Session and hash of each request whose reply a client saw to its end."""
-    took: list[tuple[str, float]] = attrs.field(factory=list)
-    """The session and the seconds of each of them, from the first try."""
+    completed: list[tuple[str, bytes]] = attrs.field(factory=list)
+    """Session and hash of each request whose reply a client received completely."""
+    durations: list[tuple[str, float]] = attrs.field(factory=list)
+    """The session and the seconds of each completed request, from the first try."""
     failed: Counter[object] = attrs.field(factory=Counter)
-    """The status of replies that were not whole."""
+    """Number of incomplete or failed replies, by status."""
 
     async def work(self, name: str) -> None:
-        """One client."""
+        """Play one client."""
         number = 0
         while not self.over:
             client = Client(self.url, session=f"{name}-{number}")
@@ -65,7 +65,7 @@ class Fleet:
                     await self.ask(client, f"Prompt {prompt} of {client.session}: where is it?")
 
     async def ask(self, client: Client, prompt: str) -> None:
-        """A prompt and every requested result."""
+        """Send a prompt and every requested result."""
         content = [text(prompt)]
         while content:
             await trio.sleep(self.pause())
@@ -85,19 +85,19 @@ class Fleet:
                     reply = client.replies.pop()
                     assert reply.status in (0, 200, 500, 502, 503, 529), reply.body
                     if reply.status == 200 and not reply.cut and b"event: message_stop\n" in reply.body:
-                        self.whole.append((client.session, sha256(client.bodies[0]).digest()))
-                        self.took.append((client.session, trio.current_time() - began))
+                        self.completed.append((client.session, sha256(client.bodies[0]).digest()))
+                        self.durations.append((client.session, trio.current_time() - began))
                         return message
                     self.failed["cut" if reply.cut else reply.status] += 1
                 await trio.sleep(0.02)  # as clients do
 
     @property
     def sessions(self) -> set[str]:
-        """Those of which a client saw a reply to its end."""
-        return {session for session, _ in self.whole}
+        """The sessions with a completed request."""
+        return {session for session, _ in self.completed}
 
     async def check(self, home: Home, sessions: Iterable[str]) -> int:
-        """Each whole reply of these sessions is on record, and none twice; return the number of gaps."""
+        """Check that each complete reply of these sessions is recorded exactly once; return the number of gaps."""
         gaps = 0
         for session in sorted(sessions):
             events = await home.events(session)  # which verify
@@ -107,6 +107,6 @@ class Fleet:
             asked = {
                 (each.branch, each.turn, each.attempt): each.sha256 for each in events if isinstance(each, TurnBegan)
             }
-            seen = Counter(digest for owner, digest in self.whole if owner == session)
-            assert not seen - Counter(asked[end] for end in ends), f"a reply that {session} saw whole is not on record"
+            seen = Counter(digest for owner, digest in self.completed if owner == session)
+            assert not seen - Counter(asked[end] for end in ends), f"a complete reply of {session} is not on record"
         return gaps

@@ -52,7 +52,7 @@ class Campaign:
     up: trio.Event = attrs.field(factory=trio.Event)
     died: list[Death] = attrs.field(factory=list)
     sure: int | None = None
-    """Whole replies before the first server whose database may die: those during an outage may be shown as a gap."""
+    """Number of complete replies before the first server whose database may die: later ones may be shown as a gap."""
 
     def __attrs_post_init__(self) -> None:
         self.fleet = Fleet(find_server=self._find_server)
@@ -73,7 +73,7 @@ class Campaign:
         """One server after the other: those with a victim, then one that lives."""
         for death in self.deaths:
             if death.victim == DATABASE and self.sure is None:
-                self.sure = len(self.fleet.whole)
+                self.sure = len(self.fleet.completed)
             async with self._served(death.program) as process:
                 if await self._died(process):
                     self.died.append(death)
@@ -84,7 +84,7 @@ class Campaign:
     async def _served(self, program: Sequence[str]) -> AsyncIterator[trio.Process]:
         async with self.home.served(self.mode, *OPTIONS, *IMPATIENT, program=program) as served:
             self.url = served.url
-            if not self.fleet.whole:  # the first request must wait for its session, else the session is only observed
+            if not self.fleet.completed:  # the first request must wait for its session, or that is only observed
                 await served.until_worker(state="working")
             self.up.set()
             try:
@@ -96,7 +96,7 @@ class Campaign:
         """Wait until the victim has died and the survivor has worked on for a while, or until no death is expected
         any more.
         """
-        file, whole = died_file(self.home.environ), self.fleet.whole
+        file, whole = died_file(self.home.environ), self.fleet.completed
         enough = len(whole) + LONGEST_LIFE
         while process.poll() is None and len(whole) < enough:
             if file.exists():
@@ -113,7 +113,7 @@ class Campaign:
         modes = [(each.mode, each.why) for each in events if isinstance(each, BranchModeSet)]
         assert {mode for mode, _ in modes} == ({Mode.MANAGE} if self.mode == "manage" else set()), modes
         if self.sure is not None:
-            del self.fleet.whole[self.sure :]
+            del self.fleet.completed[self.sure :]
         await self.fleet.check(self.home, ["s"])
 
 
@@ -163,5 +163,5 @@ async def test_conversation_survives_any_death(mode: str, deaths: list[Death], t
 @pytest.mark.parametrize("seed", range(120))
 async def test_a_thousand_deaths_at_named_points_break_and_lose_nothing(seed: int, mode: str, tmp_path: Path) -> None:
     campaign = await campaign_of(deaths_of(seed, 10), 12, tmp_path, mode)
-    print(f"seed {seed}: {len(campaign.died)} deaths, {len(campaign.fleet.whole)} replies surely on record")  # noqa: T201
+    print(f"seed {seed}: {len(campaign.died)} deaths, {len(campaign.fleet.completed)} replies surely on record")  # noqa: T201
     assert campaign.died

@@ -113,14 +113,14 @@ class Load(Fleet):
 
     def describe(self) -> str:
         """The amount of work, its duration, and the resources in each quarter of the time."""
-        percentiles = quantiles([seconds for _, seconds in self.took], n=100)
+        percentiles = quantiles([seconds for _, seconds in self.durations], n=100)
         took = ", ".join(f"p{each} {percentiles[each - 1]:.2f} s" for each in (50, 95, 99))
         held = "; ".join(
             f"{median(each.memory for each in part):.0f} and {median(each.worker for each in part):.0f} MB,"
             f" {min(each.handles for each in part)} to {max(each.handles for each in part)} handles"
             for part in self.quarters()
         )
-        return f"{len(self.took)} requests, {dict(self.done)}; {took}; server and worker by quarter: {held}"
+        return f"{len(self.durations)} requests, {dict(self.done)}; {took}; server and worker by quarter: {held}"
 
     def quarters(self) -> list[list[Sample]]:
         """The samples in four parts."""

@@ -42,8 +42,8 @@ PAUSE = 0.3
 
 
 @asynccontextmanager
-async def at_work(fleet: Fleet, count: int) -> AsyncIterator[None]:
-    """So many clients at work, which finish at the end, when all is recorded."""
+async def run_clients(fleet: Fleet, count: int) -> AsyncIterator[None]:
+    """Run this many clients; at the end they finish, and all is recorded."""
     async with trio.open_nursery() as nursery:
         for number in range(count):
             nursery.start_soon(fleet.work, f"client-{number}")
@@ -72,21 +72,21 @@ async def working(mode: str, folder: Path, count: int = CLIENTS) -> AsyncIterato
         async with home.served(mode, *OPTIONS, *IMPATIENT) as served:
             await served.until_worker(state="working")
             fleet = Fleet(served.url)
-            async with at_work(fleet, count):
+            async with run_clients(fleet, count):
                 yield home, fleet, first, second
         home.assert_lawful()
         assert await fleet.check(home, fleet.sessions) == 0
-        print(f"{len(fleet.whole)} replies; repeated: {dict(fleet.failed)}")  # noqa: T201
+        print(f"{len(fleet.completed)} replies; repeated: {dict(fleet.failed)}")  # noqa: T201
 
 
 async def fail_over(fleet: Fleet, standby: Machine) -> None:
     """Promote the standby after the primary failed. The slowest reply takes little longer than before."""
-    before = len(fleet.took)
+    before = len(fleet.durations)
     await trio.sleep(NOTICED)
     await standby.promote()
     seconds = await until_recorded(fleet)
     calm, slowest = (
-        max((each for _, each in part), default=0.0) for part in (fleet.took[:before], fleet.took[before:])
+        max((each for _, each in part), default=0.0) for part in (fleet.durations[:before], fleet.durations[before:])
     )
     waited = f"slowest reply {slowest:.1f} s, before {calm:.1f} s"
     print(f"after {before} replies: all recorded {seconds:.1f} s after the promotion, {waited}")  # noqa: T201
@@ -145,10 +145,10 @@ async def test_server_of_an_old_primary_adds_nothing_to_the_log_of_the_promoted_
         await until_recorded(fleet)
         await winner.promote()
         await loser.demand("")  # a mistake of the operator: it now records without its standby
-        forked, kept = attrs.evolve(client, history=[*client.history]), len(fleet.whole)
+        forked, kept = attrs.evolve(client, history=[*client.history]), len(fleet.completed)
         await fleet.ask(client, "Beside the winner.")
         await until_recorded(fleet)
-        del fleet.whole[kept:]
+        del fleet.completed[kept:]
         (tmp_path / "second").mkdir()
         async with attrs.evolve(home, folder=tmp_path / "second", dsn=winner.dsn()).served("observe") as served:
             forked.url = served.url
@@ -185,12 +185,12 @@ async def test_one_of_two_databases_dies_and_the_sessions_of_the_other_are_not_s
         home = Sharing(plain.folder, plain.standin, plain.dsn, [second.dsn()])
         async with home.served(mode, *OPTIONS, *IMPATIENT) as served:
             fleet = Fleet(served.url, lambda: PAUSE)
-            async with at_work(fleet, CLIENTS // 2):
+            async with run_clients(fleet, CLIENTS // 2):
                 await trio.sleep(SECONDS)
-                before = len(fleet.took)
+                before = len(fleet.durations)
                 await second.end()
                 await trio.sleep(SECONDS)
-                gone = len(fleet.took)
+                gone = len(fleet.durations)
                 await second.start()
                 await trio.sleep(SECONDS / 4)
         home.assert_lawful()
@@ -201,10 +201,10 @@ async def test_one_of_two_databases_dies_and_the_sessions_of_the_other_are_not_s
         assert [await fleet.check(each, sessions) for each, sessions in zip(homes, owned, strict=True)] == [0, 0]
         calm, alone = (
             median(seconds for session, seconds in part if session in owned[0])
-            for part in (fleet.took[:before], fleet.took[before:gone])
+            for part in (fleet.durations[:before], fleet.durations[before:gone])
         )
         took = f"the first database's took {calm:.2f} s, then {alone:.2f} s"
-        print(f"{len(fleet.whole)} replies in {list(map(len, owned))} sessions; {took}")  # noqa: T201
+        print(f"{len(fleet.completed)} replies in {list(map(len, owned))} sessions; {took}")  # noqa: T201
         assert alone < 1.2 * calm + 0.05
 
 

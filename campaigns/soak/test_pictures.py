@@ -128,8 +128,8 @@ def results_in(body: Json) -> list[Json]:
     return [block for block in body["messages"][-1]["content"] if block["type"] == "tool_result"]
 
 
-def paper(pages: int) -> Json:
-    """A PDF."""
+def pdf(pages: int) -> Json:
+    """A PDF document of this many pages."""
     count = b"".join(b"%d 0 obj\n<</Type /Page>>\nendobj\n" % at for at in range(1, pages + 1))
     data = base64.b64encode(b"%PDF-1.4\n" + count + b"%%EOF\n").decode()
     return {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}}
@@ -171,7 +171,7 @@ async def test_evicted_pdf_is_restored_byte_for_byte_if_the_turn_has_room_for_th
     pages: int, fits: bool
 ) -> None:
     """A page may have 3,000 tokens, and a turn restores 8,192 at most."""
-    brought = paper(pages)
+    brought = pdf(pages)
     _, (result,) = await evict_and_restore([brought, *[text("Nothing.")] * 3], [shot(each) for each in range(12)])
     assert (json.dumps(brought) in json.dumps(bare(result))) is fits
     assert result.get("is_error", False) is not fits

@@ -57,7 +57,7 @@ def ask_judge(
     """The helper's name and its replies to the inputs, in order; fewer if its budget is used up or it keeps failing.
     ``find_record`` finds an earlier answer of this helper to a prompt.
 
-    It is asked for one input after the other, for at most its budget of one day, as no session records the cost.
+    Inputs are asked one at a time, within the helper's budget for one day, because no session records the cost.
     """
     limit = round(config.helper_budget_dollars_per_day * NANODOLLARS)
     replies: list[HelperReply[Result]] = []

@@ -92,7 +92,7 @@ def demands(trace: Trace) -> tuple[Demand, ...]:
 
 
 def _list_needed(reply: Mapping[str, Any], newest: str) -> Iterator[tuple[str, str]]:
-    """The texts of a reply, with their kinds, that the newest input does not hold."""
+    """The texts of a reply, with their kinds, that the newest input does not contain."""
     shown = plain(newest)
     for old in dict.fromkeys(map(plain, _exact_texts(reply))):
         if old not in shown:
@@ -161,7 +161,7 @@ def _old_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """All that a reader of messages sees, without thinking, which cannot be checked."""
+    """All texts in messages except thinking, which cannot be checked."""
     for message in messages:
         for block in content_blocks(message["content"]):
             match block:

@@ -70,7 +70,7 @@ def clearing(situation: Situation, candidates: Candidates) -> Plan | None:
 
 
 def _list_clearable(candidates: Candidates, keeps: int) -> list[Candidate]:
-    """The full results before the last ones."""
+    """The results still shown in full that may be stubbed, except the last ``keeps`` results."""
     tools = [each for each in candidates() if not is_conversation(each)][:-keeps]
     full = (each for each in tools if each.fidelity is Fidelity.FULL and not each.kept)
     return [each for each in full if lower(each, Fidelity.STUB) is Fidelity.STUB]
@@ -183,17 +183,17 @@ def simple(situation: Situation, candidates: Candidates) -> Plan | None:
 
 def oracle(trace: Trace, demands: Sequence[Demand]) -> Policy:
     """Belady with free rewriting: evict an object right after its last use as the source of an exact text."""
-    return _make_oracle(_plan_knowing(demand for demand in demands if demand.exact), free=True)
+    return _make_oracle(_plan_with_foresight(demand for demand in demands if demand.exact), free=True)
 
 
 def oracle_specifics(trace: Trace, demands: Sequence[Demand]) -> Policy:
     """The same, but keep every specific that will be needed."""
-    return _make_oracle(_plan_knowing(demands), free=True)
+    return _make_oracle(_plan_with_foresight(demands), free=True)
 
 
 def oracle_with_cost(trace: Trace, demands: Sequence[Demand]) -> Policy:
     """Belady with legal, paid rewrites: when the cache is cold, or when the savings until then exceed the price."""
-    every = _plan_knowing(demand for demand in demands if demand.exact)
+    every = _plan_with_foresight(demand for demand in demands if demand.exact)
 
     def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
         plan = every(situation, candidates)
@@ -224,7 +224,7 @@ def last_uses(demands: Iterable[Demand]) -> dict[str, int]:
     return uses
 
 
-def _plan_knowing(demands: Iterable[Demand]) -> Planner:
+def _plan_with_foresight(demands: Iterable[Demand]) -> Planner:
     uses = last_uses(demands)
 
     def choose(situation: Situation, candidate: Candidate) -> Fidelity:

@@ -18,7 +18,7 @@ _LONGEST = 28
 
 @attrs.frozen
 class FrontierPoint:
-    """A policy: its billed ratio, its faults for a thousand demands, and how many of them are silent in all."""
+    """A policy: its billed ratio, its faults per thousand demands, and the total number of silent ones."""
 
     name: str
     ratio: float
@@ -75,8 +75,8 @@ def find_undominated(places: Sequence[tuple[float, float]]) -> list[tuple[float,
     return kept
 
 
-def write_stairs(points: Sequence[FrontierPoint], plane: Plane) -> str:
-    """The path along the undominated policies."""
+def draw_frontier(points: Sequence[FrontierPoint], plane: Plane) -> str:
+    """The SVG path along the undominated policies."""
     path = ""
     for ratio, faults in find_undominated([(point.ratio, point.faults) for point in points if not point.bound]):
         x, y = px(plane.x(ratio)), px(plane.y(faults))
@@ -85,8 +85,8 @@ def write_stairs(points: Sequence[FrontierPoint], plane: Plane) -> str:
 
 
 def place_labels(points: Sequence[FrontierPoint], plane: Plane) -> list[tuple[str, float, float, float]]:
-    """Each name, where it is, and the height of its point: to the right of that, and moved vertically where it would
-    overlap.
+    """Each label: its text, its x and y, and the y of its point. It is to the right of the point, and moved vertically
+    where it would overlap others.
     """
     marks = [(plane.x(point.ratio), plane.y(point.faults)) for point in points]
     taken: list[tuple[float, float, float]] = [(x - 5, x + 5, y) for x, y in marks]

@@ -16,7 +16,7 @@ BEST = "*"
 
 @attrs.frozen
 class Column:
-    """A column of the figure ``key`` of the totals, None if there is nothing to compare; ``words`` explain it."""
+    """A table column that shows the figure ``key`` of the totals; ``words`` explain it."""
 
     title: str
     key: str
@@ -25,7 +25,7 @@ class Column:
     words: str
 
     def value(self, totals: Totals) -> float | None:
-        """The figure of a policy; of the dearest session its ratio."""
+        """The figure of a policy, of the dearest session its ratio; None if there is nothing to compare."""
         found = totals[self.key]
         value: float | None = found["ratio"] if isinstance(found, Mapping) else found
         return value
@@ -126,7 +126,7 @@ STRETCHES: Mapping[str, str] = {
     "tokens": "what that cost more, in tokens of plain input",
     "why": "",
 }
-"""The words for the columns about dearer ends, by title."""
+"""Explanations of the columns of the table of dearer ends, by title."""
 
 
 def rows_of_dearer(told: Mapping[str, Any]) -> list[list[str]]:

@@ -77,7 +77,7 @@ def _choose(told: Mapping[str, Any]) -> int | None:
 
 
 Row = Mapping[int, tuple[int, SessionResult]]
-"""A session under each policy by the policy's index, with its own number there."""
+"""One session under each policy, by the policy's index: the session's index there and its result."""
 
 
 def _list_sessions(policies: Sequence[PolicyResult], shown: int | None) -> list[Row]:

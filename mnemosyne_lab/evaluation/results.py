@@ -1,4 +1,4 @@
-"""Results of an evaluation: one session under one policy, all of them together, and compared with the alternatives.
+"""Results of an evaluation: of one session under one policy, of all sessions, and of comparisons with alternatives.
 
 Billed amounts are in *input-token equivalents*: tokens weighted by their price relative to a plain input token. They
 and the dollars (whole nanodollars) stay exact until they are written as decimal numbers.
@@ -18,7 +18,7 @@ DEARER = Fraction(102, 100)
 
 
 def list_ends(billed: Iterable[Fraction], without: Iterable[Fraction]) -> list[Fraction]:
-    """The ratio of both sums after each request that is not free."""
+    """The ratio of both running sums after each request; none while the second sum is 0."""
     sums = zip(accumulate(billed), accumulate(without), strict=True)
     return [one / other for one, other in sums if other]
 
@@ -279,7 +279,7 @@ def payback(turn: int, saved: dict[int, Fraction]) -> int | None:
 
 
 def list_paybacks(session: SessionResult) -> list[int | None]:
-    """The turns until each rewrite of a session had paid off."""
+    """The number of turns until each rewrite of a session paid off, None if it never did."""
     saved = accumulate(point.shadow - point.billed for point in session.points)
     by_turn = {point.turn: amount for point, amount in zip(session.points, saved, strict=True)}
     return [payback(epoch.turn, by_turn) for epoch in session.epochs]

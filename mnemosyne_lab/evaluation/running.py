@@ -148,8 +148,8 @@ def _choose(
 def _drive_all(
     asked: RunPlan, recordings: Sequence[Trace], workers: int, progress: Callable[[int, int], None]
 ) -> list[Driven]:
-    """The results in the order of the recordings. The longest start first, to keep all cores busy. In this process,
-    ``progress`` also counts the requests of the session at work, which passes them several times.
+    """The results in the order of the recordings. The longest start first, to keep all cores busy. Without worker
+    processes, ``progress`` also advances within a session, which is simulated several times.
     """
     passes = 1 + len(_list_tariffs(asked)) * len(_list_driven(choose_policies(asked.policies)))
     results: dict[int, Driven] = {}

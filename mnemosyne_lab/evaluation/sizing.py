@@ -245,7 +245,7 @@ class Sized:
 
     @cached_property
     def born(self) -> Mapping[int, list[SizedItem]]:
-        """The objects by the turn whose request is the first to hold all of them."""
+        """The objects by the turn that made them."""
         born = defaultdict[int, list[SizedItem]](list)
         for each in self.objects:
             born[each.item.born].append(each)

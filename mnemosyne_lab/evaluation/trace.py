@@ -174,7 +174,7 @@ class _Made:
         self._seen = list(_read_messages(recorded))
         self._known = SegmentationState()
         self._drafts: list[tuple[str, int, Draft]] = []
-        """With the object's id, and the turn in which it was made."""
+        """Each with the object's id and the turn in which it was made."""
         self._uses: dict[str, list[Use]] = {}
         self._superseded: dict[str, int] = {}
         self._identify = partial(_id, sha256(recorded.name.encode("utf-8", "surrogatepass")).digest())

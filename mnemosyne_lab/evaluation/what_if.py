@@ -211,7 +211,7 @@ def _recordings(found: Sequence[TranscriptConversation], skip: Callable[[str], N
 def _name_omissions(
     read: Sequence[TranscriptConversation], used_since: Sequence[TranscriptConversation], managed: int
 ) -> Iterator[str]:
-    """Sentences about what is in no sum: managed sessions, and replies and conversations without a count or time."""
+    """Sentences about what the sums omit: managed sessions, and replies and conversations without a count or time."""
     if managed:  # their transcripts do not show their cost without Mnemosyne
         yield f"{plural(managed, 'session')} left out, already managed: `mnemosyne savings` shows what that saved."
     if untimed := sum(not each.times for each in read):

@@ -39,14 +39,14 @@ An overloaded provider, twice, before it answers:
 @click.option(
     "--script", "path", type=click.Path(path_type=Path), help="Script file, .toml or JSON. Without: default replies."
 )
-@click.option("--lenient", is_flag=True, help="Answer requests that break a rule of the API; note the breach only.")
+@click.option("--lenient", is_flag=True, help="Answer requests that break a rule of the API; note the violation only.")
 @click.option("--slots", type=click.IntRange(1), help="Keep so many prompts as a local server does, and tell timings.")
 @click.option("--prefill", default=0.0, type=click.FloatRange(0), help="With --slots: seconds for 1000 new tokens.")
 def main(port: int, path: Path | None, lenient: bool, slots: int | None, prefill: float) -> None:
     """Play a provider on loopback, from a script, without a key or a network.
 
     It speaks the Anthropic Messages API, Chat Completions and Responses. It checks what the real APIs check (order of
-    messages, tool results, cache markers, thinking signatures, sealed reasoning) and answers a breach with the API's
+    messages, tool results, cache markers, thinking signatures, sealed reasoning) and answers a violation with the API's
     own error. Prompt-cache usage is computed, not invented.
     """
     if slots is None and prefill:

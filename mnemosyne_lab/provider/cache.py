@@ -1,4 +1,4 @@
-"""The caches of the stand-in: prompts as they come in, billed by the rules of ``domain/cost/prompt_cache.py``; the
+"""The caches of the stand-in: that of the Messages API, billed by the rules of ``domain/cost/prompt_cache.py``; the
 automatic prefix cache of a hosted API; and the slots of a local server.
 
 The latter two see the prompt as one text (see `templates.py`). A request's writes become readable when its reply
@@ -33,7 +33,7 @@ class PromptCache:
         self._cache = Cache()
 
     def request(self, body: Body, now: float) -> tuple[Tokens, Callable[[], None]]:
-        """Bill a request that starts now; call the function when its reply begins: its writes become readable."""
+        """Bill a request that starts now. The function, to call when its reply begins, makes its writes readable."""
         prompt, markers = _read(body)
         at = int(now * _MICROSECONDS)
         minimum = model_of(str(body.get("model", ""))).cache_minimum

@@ -77,8 +77,8 @@ class MessagesDiagnostics:
         return {"cache_miss_reason": {"type": found[0], **counted}}
 
 
-def find_diagnostics_breach(body: Body, *, refuses: bool) -> list[Violation]:
-    """The breach of a request for diagnostics. ``refuses``: this provider does not know the field."""
+def find_diagnostics_violation(body: Body, *, refuses: bool) -> list[Violation]:
+    """The violation of a request for diagnostics. ``refuses``: this provider does not know the field."""
     asked = body.get("diagnostics") if isinstance(body, dict) else None
     if asked is None:
         return []

@@ -23,14 +23,14 @@ from mnemosyne_lab.provider.api_errors import ApiFailure, error_body, openai_err
 from mnemosyne_lab.provider.cache import AutomaticCache, LocalServer, PrefixUse, PromptCache, Slots, steps
 from mnemosyne_lab.provider.choosing import Model, ReplyChooser
 from mnemosyne_lab.provider.delivery import HeaderLines, Step, deliver, raw_steps, whole
-from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, ResponsesDiagnostics, find_diagnostics_breach
+from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, ResponsesDiagnostics, find_diagnostics_violation
 from mnemosyne_lab.provider.reading import Body, Headers, Violation, as_dict, as_list, betas, header, session_key, tools
 from mnemosyne_lab.provider.reply import ReplyContext, render_message
 from mnemosyne_lab.provider.reply_openai import Composed, OpenAiContext, compose_chat, compose_responses, name_response
 from mnemosyne_lab.provider.responses import list_items, view_responses
 from mnemosyne_lab.provider.rules import too_large, violations
 from mnemosyne_lab.provider.rules_features import SessionWatch
-from mnemosyne_lab.provider.rules_openai import find_chat_breaches, find_responses_breaches
+from mnemosyne_lab.provider.rules_openai import find_chat_violations, find_responses_violations
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.signatures import CONTROLS, Verdict, check, without
 from mnemosyne_lab.provider.templates import is_leading, wrap, write_blocks, write_chat, write_messages, write_responses
@@ -70,7 +70,7 @@ class Answer:
 
 @attrs.frozen
 class RecordedViolation:
-    """A breach and the request that showed it."""
+    """A violation and the request that showed it."""
 
     request: int
     session: str | None
@@ -79,11 +79,11 @@ class RecordedViolation:
 
 @attrs.frozen
 class OpenAiEndpoint:
-    """How one of OpenAI's two endpoints reads, judges and writes."""
+    """How one of OpenAI's two endpoints reads and checks requests and writes replies."""
 
     view: Callable[[Body, Headers], RequestView]
-    find_breaches: Callable[[Body, bytes], list[Violation]]
-    """All breaches of a body; the secret verifies the seals."""
+    find_violations: Callable[[Body, bytes], list[Violation]]
+    """All violations of a body; the secret verifies the seals."""
     write_prompt: Callable[[Body], str]
     compose: Callable[[ScriptedReply, OpenAiContext], Composed]
     items: str
@@ -92,11 +92,11 @@ class OpenAiEndpoint:
 
 ENDPOINTS = {
     "/chat/completions": OpenAiEndpoint(
-        view_chat, lambda body, _: find_chat_breaches(body), write_chat, compose_chat, "messages"
+        view_chat, lambda body, _: find_chat_violations(body), write_chat, compose_chat, "messages"
     ),
     "/responses": OpenAiEndpoint(
         view_responses,
-        find_responses_breaches,
+        find_responses_violations,
         lambda body: write_responses(body, list_items(body)),
         compose_responses,
         "input",
@@ -123,7 +123,7 @@ class Provider:
         self._cache = PromptCache()
         self._slots = Slots(local) if local else None
         self._prefixes = self._slots or AutomaticCache()
-        """Of OpenAI's dialects."""
+        """The prefix cache of OpenAI's dialects."""
         self._behind: dict[str, AutomaticCache] = {}
         self._watch = SessionWatch()
         self._diagnostics = MessagesDiagnostics()
@@ -294,9 +294,9 @@ class Provider:
                 what = "We could not parse the JSON body of your request"
             raise ApiFailure(400, f"{what}: {problem}") from problem
         if endpoint is not None:
-            found = self._find_openai_breaches(body, endpoint)
+            found = self._find_openai_violations(body, endpoint)
         else:
-            found = self._find_breaches(body, request.headers, counting=counting)
+            found = self._find_violations(body, request.headers, counting=counting)
         self._note(request, found)
         if found and (self.strict or not isinstance(body, dict)):
             worst = found[0]
@@ -304,18 +304,18 @@ class Provider:
         read: Body = body
         return read
 
-    def _find_breaches(self, body: Body, headers: Headers, *, counting: bool) -> list[Violation]:
+    def _find_violations(self, body: Body, headers: Headers, *, counting: bool) -> list[Violation]:
         refused = sorted(betas(headers) & {*self.script.refused_betas})
         if refused:
             text = f"Unexpected value(s) `{refused[0]}` for the `anthropic-beta` header. Please try again without it."
             raise ApiFailure(400, text)
         refuses = counting or not self.script.diagnostics
-        return [*violations(body, headers, counting=counting), *find_diagnostics_breach(body, refuses=refuses)]
+        return [*violations(body, headers, counting=counting), *find_diagnostics_violation(body, refuses=refuses)]
 
-    def _find_openai_breaches(self, body: Body, endpoint: OpenAiEndpoint) -> list[Violation]:
+    def _find_openai_violations(self, body: Body, endpoint: OpenAiEndpoint) -> list[Violation]:
         if not isinstance(body, dict):
             raise ApiFailure(400, "The JSON body of your request must be an object")
-        found = endpoint.find_breaches(body, self._secret)
+        found = endpoint.find_violations(body, self._secret)
         path = "prompt_cache_options.comparison_response_id"
         if not self.script.diagnostics and path.split(".")[1] in as_dict(body.get("prompt_cache_options")):
             return [*found, Violation("O0", f"Unknown parameter: '{path}'.", path, "unknown_parameter")]

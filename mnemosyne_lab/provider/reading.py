@@ -1,4 +1,4 @@
-"""Views of a Messages API body for scripts, rules, signatures and cache; and what a rule says of a breach.
+"""Views of a Messages API body for scripts, rules, signatures and cache; and what a rule says of a violation.
 
 Pure, and total over any JSON object: a body of the wrong shape gives empty views, because `rules.py` judges shape.
 Consecutive messages of one role are one message to the API (Messages API documentation), so `turns` merges them.
@@ -24,7 +24,7 @@ TOKENS_PER_CHARACTER = 0.366
 
 @attrs.frozen
 class Violation:
-    """One breach: the rule's name (see `rules.py`), the text of the API's error, the place in the body."""
+    """One violation: the rule's name (see `rules.py`), the text of the API's error, the place in the body."""
 
     rule: str
     message: str
@@ -35,7 +35,7 @@ class Violation:
 
 
 def refuse(rule: str, path: str, text: str) -> Violation:
-    """The breach at a path, with which its message begins."""
+    """The violation at a path; its message begins with the path."""
     return Violation(rule, f"{path}: {text}", path)
 
 

@@ -325,7 +325,7 @@ def _list_item_events(index: int, item: dict[str, Any], pace: Pace) -> Iterator[
 def _list_part_events(
     list_name: str, name: str, place: dict[str, Any], parts: list[dict[str, Any]], pace: Pace
 ) -> Iterator[Event]:
-    """The texts of a message, or of a summary, whose events have no log probabilities."""
+    """The events for the texts of a message or of a summary; those of a summary have no log probabilities."""
     part_name = "content_part" if list_name == "content" else "reasoning_summary_part"
     logged: dict[str, Json] = {"logprobs": []} if list_name == "content" else {}
     for number, part in enumerate(parts):

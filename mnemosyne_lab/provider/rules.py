@@ -1,6 +1,6 @@
-"""The strict validator: every breach of the Messages API's rules that one request alone can show.
+"""The strict validator: every violation of the Messages API's rules that one request alone can show.
 
-Pure: a decoded body and its headers in, breaches out. The names R0 to R11 are used in tests and reports:
+Pure: a decoded body and its headers in, violations out. The names R0 to R11 are used in tests and reports:
 
 ====  =====================================================================================================
 R0    the body has the fields and types that every request needs
@@ -20,7 +20,7 @@ The latter rules are in `rules_features.py`, with R10 (tools never change within
 a signature fits its conversation needs a key and lives in `signatures.py`.
 
 Source: Messages API documentation (messages, tool use, prompt caching, extended thinking, mid-conversation system
-messages, errors). Two users in a row are *not* a breach: the API merges them, and a real client sends them.
+messages, errors). Two users in a row are *not* a violation: the API merges them, and a real client sends them.
 """
 
 import itertools
@@ -48,11 +48,11 @@ from mnemosyne_lab.provider.reading import (
     turns,
 )
 from mnemosyne_lab.provider.rules_features import (
-    beta_breaches,
-    billing_breaches,
-    thinking_breaches,
-    tool_breaches,
-    tool_change_breaches,
+    beta_violations,
+    billing_violations,
+    thinking_violations,
+    tool_change_violations,
+    tool_violations,
 )
 
 LARGEST_BODY = 32 * 1024 * 1024
@@ -60,21 +60,21 @@ LARGEST_BODY = 32 * 1024 * 1024
 
 
 def violations(body: Body, headers: Headers, *, counting: bool = False) -> list[Violation]:
-    """Every breach in one request, in the order of the rules.
+    """Every violation in one request, in the order of the rules.
 
     `counting` says that the body is meant for count_tokens, which takes no generation fields. Raises nothing: a body
-    of the wrong shape is a breach of R0.
+    of the wrong shape is a violation of R0.
     """
     return list(_check_shape(body, counting)) or [
         *_check_roles(body),
         *_check_pairs(body),
         *_check_texts(body),
         *_check_markers(body),
-        *tool_breaches(body),
-        *tool_change_breaches(body, headers),
-        *thinking_breaches(body),
-        *beta_breaches(body, headers),
-        *billing_breaches(body),
+        *tool_violations(body),
+        *tool_change_violations(body, headers),
+        *thinking_violations(body),
+        *beta_violations(body, headers),
+        *billing_violations(body),
     ]
 
 

@@ -48,7 +48,7 @@ _THINKING = {"thinking", "redacted_thinking"}
 # R5
 
 
-def tool_breaches(body: Body) -> Iterator[Violation]:
+def tool_violations(body: Body) -> Iterator[Violation]:
     names = Counter(tool["name"] for tool in tools(body) if tool.get("name"))
     choosable = names.keys() | tools_in_messages(body).keys()
     for name, count in names.items():
@@ -80,7 +80,7 @@ def _is_paused(turn: MessageRun) -> bool:
 # R6
 
 
-def thinking_breaches(body: Body) -> Iterator[Violation]:
+def thinking_violations(body: Body) -> Iterator[Violation]:
     for item in list_placed(body):
         if item.type in _THINKING | {"server_tool_use", "mcp_tool_use"} and item.role != "assistant":
             yield refuse("R6", item.path, f"`{item.type}` blocks may only be in assistant messages")
@@ -120,7 +120,7 @@ def _edits(body: Body, prefix: str) -> bool:
 
 
 def _thinking(body: Body) -> dict[str, Json]:
-    """The members that are not null."""
+    """The members of ``thinking`` that are not null."""
     return {name: value for name, value in as_dict(body.get("thinking")).items() if value is not None}
 
 
@@ -141,7 +141,7 @@ _BETAS: tuple[tuple[str, str, Callable[[Body], bool]], ...] = (
 """Fields that only a beta understands, the beta, and whether a body has the field."""
 
 
-def beta_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
+def beta_violations(body: Body, headers: Headers) -> Iterator[Violation]:
     sent = betas(headers)
     for field, beta, is_in in _BETAS:
         if is_in(body) and beta not in sent:
@@ -157,7 +157,7 @@ def _refuse_extra(field: str, beta: str) -> Violation:
 # R9
 
 
-def billing_breaches(body: Body) -> Iterator[Violation]:
+def billing_violations(body: Body) -> Iterator[Violation]:
     for number, entry in enumerate(blocks(body.get("system"))):
         text = entry["text"]
         path = f"system.{number}" if isinstance(body.get("system"), list) else "system"
@@ -188,8 +188,8 @@ def rewrites_head(body: Body) -> bool:
     return bool(tools_in_messages(body)) and all(as_dict(tool).get("defer_loading") for tool in listed)
 
 
-def tool_change_breaches(body: Body, headers: Headers) -> Iterator[Violation]:
-    """Every breach of R11, and of R7 where the beta is missing."""
+def tool_change_violations(body: Body, headers: Headers) -> Iterator[Violation]:
+    """Every violation of R11, and of R7 where the beta is missing."""
     changes = [item for item in list_placed(body) if item.type in {"tool_addition", "tool_removal"}]
     if not changes:
         return
@@ -265,7 +265,7 @@ class SessionWatch:
         self._tools: dict[tuple[str, str], dict[str, bytes]] = {}
 
     def look(self, tools: Mapping[str, Json], headers: Headers) -> list[Violation]:
-        """The breaches that these tools, by name, add to what their session sent before."""
+        """The violations that these tools, by name, add to what their session sent before."""
         key = session_key(headers)
         now = {
             name: hashlib.sha256(

@@ -24,7 +24,7 @@ _SHARED = (
     "store service_tier safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options moderation "
     "client_metadata"
 )
-"""Names, parted by spaces, as the next ones."""
+"""Field names, separated by spaces; likewise in the next two."""
 _CHAT = (
     "messages max_tokens max_completion_tokens stop n seed logprobs logit_bias frequency_penalty presence_penalty "
     "response_format reasoning_effort verbosity modalities audio prediction web_search_options functions "
@@ -62,14 +62,14 @@ def _check_model(body: Body) -> Iterator[Violation]:
 
 
 def _check_fields(body: Body, known: str) -> Iterator[Violation]:
-    """O0: every field that is neither one of both dialects nor one of these."""
+    """O0: the fields that neither both dialects share nor this one knows."""
     for name in body:
         if name not in f"{_SHARED} {known}".split():
             yield Violation("O0", f"Unknown parameter: '{name}'.", name, "unknown_parameter")
 
 
 def _check_parts(content: Json, supported: Sequence[str], path: str, kind_of: str = "") -> Iterator[Violation]:
-    """O1: the parts of a content; ``kind_of`` follows the path of a part with an unsupported type."""
+    """O1: content parts. ``kind_of`` is appended to the path of a part whose type is unsupported."""
     for index, part in enumerate(as_list(content)):
         kind = as_dict(part).get("type")
         if kind not in supported:
@@ -114,8 +114,8 @@ _UNANSWERED = (
 )
 
 
-def find_chat_breaches(body: Body) -> list[Violation]:
-    """Every breach in one body. Raises nothing: a body of the wrong shape is a breach of O0."""
+def find_chat_violations(body: Body) -> list[Violation]:
+    """Every violation in one body. Raises nothing: a body of the wrong shape is a violation of O0."""
     shape = [*_check_model(body), *_check_fields(body, _CHAT), *_check_chat_shape(body)]
     if shape:
         return shape
@@ -206,7 +206,7 @@ _OTHERS = (
     "image_generation_call code_interpreter_call mcp_list_tools mcp_call mcp_approval_request mcp_approval_response "
     "tool_search_call tool_search_output additional_tools agent_message configuration_update"
 )
-"""Names, parted by spaces."""
+"""Type names, separated by spaces."""
 _TYPES = (*_OTHERS.split(), *_PAIRS, *_PAIRS.values())
 _INPUTS = ("input_text", "input_image", "input_file", "input_audio")
 _PARTS = {"assistant": ("output_text", "refusal"), "system": _INPUTS, "developer": _INPUTS, "user": _INPUTS}
@@ -225,15 +225,15 @@ _NOT_KEPT = (
 )
 
 
-def find_responses_breaches(body: Body, secret: bytes) -> list[Violation]:
-    """All breaches of a body; the secret verifies the seals."""
+def find_responses_violations(body: Body, secret: bytes) -> list[Violation]:
+    """All violations of a body; the secret verifies the seals."""
     shape = [*_check_model(body), *_check_moved(body), *_check_fields(body, _RESPONSES), *_check_items(body)]
     if shape:
         return shape
     items = list_items(body)
     names = [str(tool.get("name", "" if tool.get("type") in {"function", "custom"} else "-")) for tool in tools(body)]
     choosable = {str(tool.get("name")) for tool in list_tools(body)}
-    found = [breach for number, item in enumerate(items) for breach in _check_item(item, number, len(items))]
+    found = [violation for number, item in enumerate(items) for violation in _check_item(item, number, len(items))]
     return [*found, *_pair_items(items), *_check_reasoning(items, secret), *_check_tools(body, names, choosable)]
 
 

@@ -84,7 +84,7 @@ class Standin:
 
     @property
     def violations(self) -> list[RecordedViolation]:
-        """Every breach so far, those that were answered with an error included."""
+        """Every violation so far, those that were answered with an error included."""
         return self._provider.violations
 
     @property
@@ -170,7 +170,7 @@ class Standin:
 
 
 class Connection:
-    """h11 and a stream; all written bytes are added to ``wire``."""
+    """h11 on a stream; ``wire`` collects all written bytes."""
 
     def __init__(self, stream: trio.SocketStream, number: int = 1) -> None:
         self.number = number
@@ -248,10 +248,10 @@ async def open_standin(
 ) -> AsyncIterator[Standin]:
     """A stand-in provider on loopback for as long as the block runs.
 
-    `script` may be the decoded data of a script. `strict` answers breaches of the API's rules with its errors; without
-    it they are only noted in `violations`. `port` 0 takes a free one. `clock` gives seconds for the prompt cache, by
-    default trio's. `keep` limits how many exchanges are remembered. `model` answers what
-    fits no rule, from the request alone. `local` keeps prompts as a local server does, instead of a hosted API.
+    `script` may be the decoded data of a script. `strict` answers violations of the API's rules with its errors;
+    without it they are only noted in `violations`. `port` 0 takes a free one. `clock` gives seconds for the prompt
+    cache, by default trio's. `keep` limits how many exchanges are remembered. `model` answers what fits no rule, from
+    the request alone. `local` keeps prompts as a local server does, instead of a hosted API.
 
     Raises BadConfiguration for a script that does not fit, and OSError when the port is taken.
     """

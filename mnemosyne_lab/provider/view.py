@@ -101,7 +101,7 @@ def merge(said: Iterable[Utterance]) -> tuple[Utterance, ...]:
     return tuple(merged)
 
 
-def _utter(turn: MessageRun) -> Utterance:
+def _make_utterance(turn: MessageRun) -> Utterance:
     text = "\n".join(text_in(item.block) for item in turn.content)
     return Utterance(turn.role, text, turn.role == "user" and turn.holds("tool_result"))
 
@@ -113,7 +113,7 @@ def view_messages(body: Body, headers: Headers) -> RequestView:
         stream=body.get("stream") is True,
         headers=headers,
         system=text_in(body.get("system")),
-        said=tuple(map(_utter, turns(body))),
+        said=tuple(map(_make_utterance, turns(body))),
         text="\n".join(text_in(message) for message in messages(body)),
         tools={**{str(tool.get("name")): tool for tool in tools(body)}, **tools_in_messages(body)},
         schema=as_dict(as_dict(body.get("output_config")).get("format")).get("schema"),

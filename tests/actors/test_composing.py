@@ -17,7 +17,7 @@ from mnemosyne.errors import LogUnavailable
 from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.test_helper_calls import COST, Model
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.waiting import DEADLINE
 
 PASSAGE = HelperPassage(object="abc2345", start=0, name="#abc2345 file_context, turn 2", text="max_connections = 20")
@@ -75,7 +75,7 @@ async def test_answer_has_its_verified_sentences_dropped_count_and_cost() -> Non
 @pytest.mark.parametrize("texts", ['{"sentences": []}', "no JSON"])
 async def test_answer_without_sentences_has_a_reason(texts: str) -> None:
     composing, _ = composer(texts)
-    answer = existing(await composing.compose(QUESTION))
+    answer = not_none(await composing.compose(QUESTION))
     assert answer.why
     assert (answer.sentences, answer.nanodollars) == ((), COST)
 

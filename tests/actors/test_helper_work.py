@@ -32,7 +32,7 @@ from tests.actors.summaries import ENOUGH_MONEY, long_text, worked
 from tests.actors.support import CODEC, IDENTITY
 from tests.actors.test_helper_calls import COST, Model
 from tests.domain.objects.test_work import created, fold
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.plain.log import PlainLog
 
 SOURCE = long_text("alpha")
@@ -42,7 +42,7 @@ GOOD = "\n".join(SOURCE.splitlines()[:12])
 
 def deferred(text: str = SOURCE) -> DeferredSummary:
     known = reduce(memory.evolve, [created("o", size=len(text))], Memory())
-    return existing(missing_of(known.objects["o"], known))
+    return not_none(missing_of(known.objects["o"], known))
 
 
 def summary(text: str, **members: object) -> str:
@@ -157,7 +157,7 @@ async def test_blank_text_is_not_sent_and_costs_nothing() -> None:
 
 def request(name: str) -> HelperRequest:
     state = fold(created(name))
-    missing = existing(missing_of(state.objects[name], state))
+    missing = not_none(missing_of(state.objects[name], state))
     return HelperRequest(IDENTITY, order_form(missing, SUMMARIZE))
 
 

@@ -32,7 +32,7 @@ from tests.actors.support import (
 )
 from tests.domain.remembered import created, degraded, remembered
 from tests.domain.session_events import assessed
-from tests.existing import existing
+from tests.not_none import not_none
 
 
 async def test_idle_session_is_unloaded_and_reloaded_unchanged(
@@ -154,7 +154,7 @@ async def test_a_last_turn_is_accounted_although_a_person_s_change_was_recorded_
 async def test_gaps_add_up_until_they_are_taken_and_a_returned_one_keeps_its_start() -> None:
     async with open_process(StoppableLog()) as process:
         process.registry.note_gap(STREAM, Gap(since=3, turns=1, reason="away"))
-        taken = existing(process.registry.take_gap(STREAM))
+        taken = not_none(process.registry.take_gap(STREAM))
         process.registry.note_gap(STREAM, Gap(since=7, turns=2, reason="full"))
         process.registry.note_gap(STREAM, taken)  # it could not be recorded
         assert process.registry.take_gap(STREAM) == Gap(since=3, turns=3, reason="away")

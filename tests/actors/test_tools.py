@@ -51,8 +51,8 @@ def reading(*files: tuple[str, str]) -> list[dict[str, Any]]:
     return messages
 
 
-class Answering:
-    """Answers rounds of calls with these services."""
+class Executor:
+    """Executes rounds of calls with these services."""
 
     def __init__(self, bodies: Bodies, outside: ActorServices) -> None:
         self.texts, self.outside = ObjectTexts(bodies, outside), outside
@@ -68,7 +68,7 @@ class Asked:
     def __init__(self, log: PlainLog, state: Session) -> None:
         self.state = state
         self.log = log
-        self.answering = Answering(Bodies(STREAM, log, log), ActorServices())
+        self.answering = Executor(Bodies(STREAM, log, log), ActorServices())
         self.address = Address("main", 9, 1)
         self.budget = RecallBudget()
         self.calls = 0
@@ -183,7 +183,7 @@ async def test_release_is_recorded() -> None:
 
 
 async def test_unreadable_content_is_reported_without_failing(ask: Asked) -> None:
-    ask.answering = Answering(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)), ActorServices())
+    ask.answering = Executor(Bodies(STREAM, PlainLog(CODEC), PlainLog(CODEC)), ActorServices())
     text, failed, events = await ask("memory_restore", object_id=ask.id_of("login.py"), reason="r")
     assert failed
     assert "cannot be read" in text
@@ -217,7 +217,7 @@ class Index:
 
 async def asked_with(index: Index, login: str = LOGIN) -> Asked:
     ask = await asked(login=login)
-    ask.answering = Answering(Bodies(STREAM, ask.log, ask.log), ActorServices(index))
+    ask.answering = Executor(Bodies(STREAM, ask.log, ask.log), ActorServices(index))
     return ask
 
 
@@ -299,7 +299,7 @@ async def test_unanswerable_call_is_refused_and_earlier_calls_keep_their_answers
     answer: SearchResult | Exception, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask = await asked()
-    ask.answering = Answering(Bodies(STREAM, Reads(ask.log, 1), ask.log), ActorServices(Index(answer)))
+    ask.answering = Executor(Bodies(STREAM, Reads(ask.log, 1), ask.log), ActorServices(Index(answer)))
     calls = [
         HiddenCall("a", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"})),
         HiddenCall("b", "memory_query", json.dumps({"question": "which port?"})),
@@ -347,7 +347,7 @@ class Reads:
 
 async def test_compared_objects_are_read_in_one_query(ask: Asked) -> None:
     reads = Reads(ask.log)
-    ask.answering = Answering(Bodies(STREAM, reads, ask.log), ActorServices())
+    ask.answering = Executor(Bodies(STREAM, reads, ask.log), ActorServices())
     text, failed, _ = await ask("memory_query", question=PORT_QUESTION)
     assert (failed, "port: 8443" in text) == (False, True)
     assert reads.count == 2, "once to compare, once to quote"
@@ -395,7 +395,7 @@ async def test_unreadable_object_does_not_prevent_quotes_of_others(ask: Asked) -
 async def test_restore_is_refused_without_room_in_the_window(ask: Asked) -> None:
     call = HiddenCall("c", "memory_restore", json.dumps({"object_id": ask.id_of("login.py"), "reason": "r"}))
     for room, refused in ((10_000, False), (1_010, True), (-5, True)):
-        answering = Answering(Bodies(STREAM, ask.log, ask.log), ActorServices())
+        answering = Executor(Bodies(STREAM, ask.log, ask.log), ActorServices())
         answers = await answering(ask, [call], room)
         assert json.loads(answers.results["c"]).get("is_error", False) is refused
         assert bool(answers.events) is not refused

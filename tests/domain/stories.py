@@ -68,7 +68,7 @@ def request(history: Sequence[str]) -> bytes:
 
 
 def pending(read: Transcript, turn: int, *, window: int = 100_000, tariff: str = "api", **more: Any) -> PendingRequest:
-    """A request that begins its history."""
+    """A request whose history begins with it."""
     history, settings = upstream_history.begin(read), ServerSettings(window=window)
     same: dict[str, Any] = {"before": history, "history": history, "settings": settings, **more}
     return PendingRequest(at=7, branch="main", turn=turn, read=read, tariff=tariff_of(tariff), **same)
@@ -146,7 +146,7 @@ class Story:
         return event
 
     def open(self, raw: bytes, settings: ServerSettings, at: int = 1, wanted: Mode | None = None) -> Opening:
-        """The request of these bytes, as it opens the turn that it begins."""
+        """Begin a turn with these bytes; return its opening."""
         before, known = self.state, len(self.events)
         self.begin(raw=raw, who=self.who)
         read, events = transcript.read(raw).transcript, tuple(self.events[known:])

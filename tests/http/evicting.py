@@ -48,7 +48,7 @@ async def read_and_evict(client: Client, stage: Stage, holds: str = DECIDED, siz
     done = [think(), text("Done.")]
     await exchange(client, stage, "Read the notes.", [think(), read("/docs/notes.md")], done, holds=holds, size=size)
     await exchange(client, stage, "Read the large part.", [think(), read("/src/part.py")], done, size=900)
-    assert await stage.of(EpochBegan)
+    assert await stage.events_of(EpochBegan)
     assert holds not in json.dumps(stage.upstream[-1]["messages"])
 
 

@@ -35,15 +35,15 @@ Json = dict[str, Any]
 E = TypeVar("E", bound=Event)
 
 
-class Talking(Protocol):
-    """What is known of any client."""
+class AnyClient(Protocol):
+    """What every kind of client has."""
 
     url: str
     history: list[Json]
     replies: list[RawReply]
 
 
-T = TypeVar("T", bound=Talking)
+T = TypeVar("T", bound=AnyClient)
 
 LOOK = {"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}
 MARKER = {"type": "ephemeral"}
@@ -179,14 +179,14 @@ class Stage:
     proxy: Proxy
     log: StoppableLog
     process: Process
-    clients: list[Talking] = attrs.field(factory=list)
+    clients: list[AnyClient] = attrs.field(factory=list)
 
     def client(self, **options: Any) -> Client:
         """A new client of the proxy."""
         return self.join(Client(self.url, **options))
 
     def join(self, client: T) -> T:
-        """The client, which talks to the proxy from now on."""
+        """Connect a client to the proxy and check it at the end."""
         client.url = self.url
         self.clients.append(client)
         return client
@@ -213,7 +213,7 @@ class Stage:
     async def events(self) -> list[Event]:
         return await events_of(self.log, await self.stream())
 
-    async def of(self, kind: type[E]) -> list[E]:
+    async def events_of(self, kind: type[E]) -> list[E]:
         """The events of one type."""
         return [event for event in await self.events() if isinstance(event, kind)]
 
@@ -223,7 +223,7 @@ class Stage:
         with trio.fail_after(DEADLINE):
             while True:
                 position = committed.position
-                found = await self.of(kind)
+                found = await self.events_of(kind)
                 if len(found) >= count:
                     return found
                 await committed.beyond(position)
@@ -236,10 +236,10 @@ class Stage:
         await self.log.append(Append(stream, version, (Envelope(event, "c"),)))
 
     async def modes(self) -> list[BranchModeSet]:
-        return await self.of(BranchModeSet)
+        return await self.events_of(BranchModeSet)
 
     async def rounds_of_log(self) -> list[RoundBegan]:
-        return await self.of(RoundBegan)
+        return await self.events_of(RoundBegan)
 
     async def rounds(self, *, at_once: bool = False, again: bool = False) -> list[RoundBegan]:
         """The recorded rounds, each rebuilt to the exact bytes that the provider received; in any order if several
@@ -261,9 +261,9 @@ class Stage:
         assert rebuilt == sent or (at_once and sorted(rebuilt) == sorted(sent))
         return [each.envelope.event for each in began if isinstance(each.envelope.event, RoundBegan)]
 
-    async def check(self, *clients: Talking, grows: bool = False, breaks: Collection[str] = ()) -> None:
-        """The provider found no violation, what it received is on record to the byte, and no client saw a memory tool.
-        If the prompt only ``grows``, each request begins with all of the previous one.
+    async def check(self, *clients: AnyClient, grows: bool = False, breaks: Collection[str] = ()) -> None:
+        """Check that the provider found no violation, what it received is on record to the byte, and no client saw a
+        memory tool. If the prompt only ``grows``, each request begins with all of the previous one.
         """
         found = [str(each) for each in self.standin.violations if each.violation.rule not in breaks]
         assert not found, found
@@ -299,7 +299,7 @@ async def bare_stage(
     mode: Mode = Mode.MANAGE,
     **options: Any,
 ) -> AsyncIterator[Stage]:
-    """The complete setup, for as long as the block runs; ``options`` are those of ``open_process``."""
+    """The complete setup, unchecked; ``options`` are those of ``open_process``."""
     log = log or StoppableLog()
     async with (
         open_process(log, **options) as process,
@@ -311,7 +311,7 @@ async def bare_stage(
 
 @asynccontextmanager
 async def open_stage(*rules: Json, breaks: Collection[str] = (), **options: Any) -> AsyncIterator[Stage]:
-    """The same, checked at its end, except for the rules of the provider that the test ``breaks``."""
+    """A ``bare_stage`` that is checked at its end, except for the provider's rules that the test ``breaks``."""
     async with bare_stage(*rules, **options) as stage:
         yield stage
         await stage.check(breaks=breaks)
@@ -319,7 +319,7 @@ async def open_stage(*rules: Json, breaks: Collection[str] = (), **options: Any)
 
 @asynccontextmanager
 async def open_talk(*rules: Json, stream: bool = True, **options: Any) -> AsyncIterator[tuple[Stage, Client]]:
-    """The same with a client."""
+    """An ``open_stage`` with a client."""
     async with open_stage(*rules, **options) as stage:
         yield stage, stage.client(stream=stream)
 
@@ -369,7 +369,7 @@ def assert_prefixes(bodies: Sequence[Json]) -> None:
         assert prompt_blocks(after)[: len(earlier)] == earlier
 
 
-def assert_nothing_of_ours(client: Talking) -> None:
+def assert_nothing_of_ours(client: AnyClient) -> None:
     """The client never saw a memory tool."""
     for name in NAMES:
         assert name not in json.dumps(client.history)

@@ -65,11 +65,11 @@ async def test_each_round_names_the_one_before_it_and_the_verdict_stays_in_the_r
         sent = b"".join(reply.body for reply in client.replies)
         assert b"cache_miss_reason" not in sent
         assert b'"diagnostics":null' in sent
-        finished = await stage.of(RoundFinished)
+        finished = await stage.events_of(RoundFinished)
         recorded = [each.get("diagnostics") for each in await stored(stage, [each.reply for each in finished])]
         reasons = [each["cache_miss_reason"]["type"] if each else None for each in recorded]
         assert reasons == [None, None, None, "tools_changed", None, None]
-        shown = [each.reply for each in await stage.of(TurnFinished)]
+        shown = [each.reply for each in await stage.events_of(TurnFinished)]
         assert {each.get("diagnostics") for each in await stored(stage, shown)} == {None}
 
 

@@ -79,7 +79,7 @@ def assert_unseen(client: Client) -> None:
 async def assert_kept(stage: Stage, *, rounds: int) -> None:
     """The last request contains everything that the model wrote in these rounds, byte for byte."""
     (stream,) = await stage.log.streams()
-    finished = (await stage.of(RoundFinished))[:rounds]
+    finished = (await stage.events_of(RoundFinished))[:rounds]
     for event in finished:
         stored = recipe.apply(Recipe(), recipe.decode(event.reply))
         for block in json.loads(await assembled(stage.log, stored, stream))["content"]:
@@ -149,7 +149,7 @@ async def test_bypassed_client_sees_the_block_and_its_echo_is_recognized() -> No
 async def things_read(stage: Stage, client: Client, count: int = 6) -> tuple[list[str], Json]:
     """The ids of files that the agent has read, oldest first, and the last message."""
     message = await reads(client, stage, {"content": []}, count)
-    created = [event for event in await stage.of(ObjectCreated) if event.source_key]
+    created = [event for event in await stage.events_of(ObjectCreated) if event.source_key]
     return [event.object for event in created if event.source_tool == "Read"], message
 
 

@@ -113,21 +113,21 @@ async def test_count_after_an_epoch_uses_the_rewritten_history_and_begins_no_epo
         answer(stage, [think(), text("Done.")])
         content, same = results_of(message), 0
         for _ in range(4):
-            before = await stage.of(EpochBegan)
+            before = await stage.events_of(EpochBegan)
             assert before
             await client.count(*content)
-            assert await stage.of(EpochBegan) == before
+            assert await stage.events_of(EpochBegan) == before
             await client.turn(*content)
-            if await stage.of(EpochBegan) == before:
+            if await stage.events_of(EpochBegan) == before:
                 assert json.loads(stage.counted[-1])["messages"] == stage.upstream[-1]["messages"]
                 same += 1
             content = [text("Fine.")]
         assert same
         assert len(stage.counted[-1]) < len(client.bodies[-1]) / 2
-        before = await stage.of(EpochBegan)
+        before = await stage.events_of(EpochBegan)
         del client.history[9:]  # to before an epoch, where the wire history cannot be cut
         await count_and_send(stage, client, text("No. Something else."))
-        assert [each.reason for each in await stage.of(EpochBegan)][len(before) :] == [WENT_BACK]
+        assert [each.reason for each in await stage.events_of(EpochBegan)][len(before) :] == [WENT_BACK]
         assert len(stage.counted[-1]) < len(client.bodies[-1])
 
 
@@ -250,7 +250,7 @@ async def find_evicted(stage: Stage) -> Sequence[str]:
 
 async def list_sizes(stage: Stage) -> Mapping[str, int]:
     """The full size of each object, as `mnemosyne objects` states it."""
-    turn = [each.turn for each in await stage.of(TurnAssessed)][-1]
+    turn = [each.turn for each in await stage.events_of(TurnAssessed)][-1]
     archive, session = MemoryArchive(stage.log), str(await stage.stream())
     listing = await windows.list_objects(archive, session, "main", turn)
     return {each.object.id: each.object.tokens for each in listing.standings}
@@ -294,7 +294,7 @@ async def test_tools_state_the_size_of_the_objects_command_also_after_a_restart(
     clock = Clock()
     async with open_work(clock=clock) as (stage, client):
         message = await evict(client, stage, clock)
-        estimates = {each.object: each.tokens for each in await stage.of(ObjectCreated)}
+        estimates = {each.object: each.tokens for each in await stage.events_of(ObjectCreated)}
         first, sizes = next(iter(estimates)), await list_sizes(stage)
         assert (sizes[first] < estimates[first]) == (share < 1)
         assert sizes[first] != estimates[first]

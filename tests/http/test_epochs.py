@@ -181,7 +181,7 @@ async def test_client_that_changes_its_tools_each_turn_stays_managed() -> None:
         for number in range(1, 11):
             client.tools = [*TOOLS, {**TOOLS[0], "name": f"mcp__x__{number}"}]
             message = await reads(client, stage, message, 1, first=number)
-        assert await stage.of(EpochBegan)
+        assert await stage.events_of(EpochBegan)
         assert {each.mode for each in await stage.modes()} == {Mode.MANAGE}
         assert {each.status for each in client.replies} == {200}  # thinking signed for other tools is left out
         assert {each.violation.rule for each in stage.standin.violations} <= {"R10", "signature"}
@@ -194,7 +194,7 @@ def violations(stage: Stage) -> list[str]:
 async def test_full_window_is_rewritten_and_grows_again_from_there() -> None:
     async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, 12)
-        began = await stage.of(EpochBegan)
+        began = await stage.events_of(EpochBegan)
         assert len(began) >= 2
         turns = [each.turn for each in began]
         assert all(each.freed > 0 for each in began)
@@ -204,7 +204,7 @@ async def test_full_window_is_rewritten_and_grows_again_from_there() -> None:
             assert_prefixes(stage.upstream[start - 1 : end - 1])
         first = json.dumps(stage.upstream[turns[0] - 1]["messages"])
         assert '"thinking"' not in first
-        gone = next(each for each in await stage.of(ObjectDegraded))
+        gone = next(each for each in await stage.events_of(ObjectDegraded))
         assert f"#{gone.object} Read /src/part_0.py" in first
 
 
@@ -215,13 +215,13 @@ async def test_a_session_stays_within_its_window_if_a_person_tries_to_pin_every_
         message: Json = {"content": []}
         for number in range(9):
             message = await reads(client, stage, message, 1, first=number)
-            for each in await stage.of(ObjectCreated):
+            for each in await stage.events_of(ObjectCreated):
                 try:
                     await pin(MemoryArchive(stage.log), each.object, reason="r", stamp=WriteStamp(1, "c"))
                 except BadEntry as error:
                     refused = str(error)
         assert "pins may take 19,667 tokens, half of its window" in refused
-        assert len(await stage.of(EpochBegan)) >= 2
+        assert len(await stage.events_of(EpochBegan)) >= 2
         sizes = [len(each.body) for each in stage.standin.messages]
         assert sizes[-1] < max(sizes) < 100_000 < len(client.bodies[-1])
 
@@ -230,10 +230,10 @@ async def test_cold_cache_triggers_a_rewrite_and_the_head_keeps_a_longer_lifetim
     clock = Clock()
     async with open_work(clock=clock) as (stage, client):
         message = await explore(client, stage, 8, size=LARGE)
-        assert await stage.of(EpochBegan) == []
+        assert await stage.events_of(EpochBegan) == []
         clock.now += 24 * 60 * MINUTES  # a session that resumes after a day
         await reads(client, stage, message, 3, first=8, size=LARGE)
-        (began,) = await stage.of(EpochBegan)
+        (began,) = await stage.events_of(EpochBegan)
         assert (began.turn, began.price, began.hour) == (9, 0, True)
         for body in stage.upstream[8:]:
             assert body["system"][1]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
@@ -248,16 +248,16 @@ async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
         message = await explore(client, stage, 18)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 1, first=18)
-        gone = next(each.object for each in await stage.of(ObjectDegraded))
+        gone = next(each.object for each in await stage.events_of(ObjectDegraded))
         answer(stage, [think(), restore(gone)], [read("/x")])
         message = await client.turn(*results_of(message))
-        assert [each.object for each in await stage.of(ObjectRestored)] == [gone]
+        assert [each.object for each in await stage.events_of(ObjectRestored)] == [gone]
         assert "memory_restore" in json.dumps(stage.upstream[-1]["messages"])
         message = await reads(client, stage, message, 1, first=19, beside=CHANGES)
         message = await reads(client, stage, message, 5, first=20)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 1, first=25)
-        assert len(await stage.of(EpochBegan)) == 2
+        assert len(await stage.events_of(EpochBegan)) == 2
         sent = json.dumps(stage.upstream[-1]["messages"])
         assert "memory_restore" not in sent
         assert f"#{gone}" not in sent
@@ -266,12 +266,12 @@ async def test_restored_object_is_at_its_old_place_in_the_next_epoch() -> None:
 async def test_client_that_goes_back_before_an_epoch_begins_another_one() -> None:
     async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, 6)
-        assert (before := await stage.of(EpochBegan))
+        assert (before := await stage.events_of(EpochBegan))
         del client.history[5:]  # after the second file that was read
         answer(stage, [think(), read("/another.py")])
         message = await client.turn(text("No. Something else."))
         message = await reads(client, stage, message, 2, first=20)
-        after = await stage.of(EpochBegan)
+        after = await stage.events_of(EpochBegan)
         assert after[len(before)].reason == epochs.WENT_BACK
         assert after[len(before)].branch != "main"
 
@@ -313,7 +313,7 @@ async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continue
 
     async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, 6)
-        assert (before := await stage.of(EpochBegan))
+        assert (before := await stage.events_of(EpochBegan))
         del client.history[9:]
         asked = len(stage.upstream)
         monkeypatch.setattr(Epochs, "begin_again", failing)
@@ -324,7 +324,7 @@ async def test_history_that_cannot_be_rendered_is_sent_once_in_full_and_continue
         assert_prefixes(stage.upstream[asked:])
         assert '"thinking"' in json.dumps(stage.upstream[-1]["messages"])  # thinking after the eviction stays
         assert await below_full(stage) == []
-        assert await stage.of(EpochBegan) == before
+        assert await stage.events_of(EpochBegan) == before
 
 
 async def test_content_from_before_a_client_compaction_can_be_restored() -> None:
@@ -335,14 +335,14 @@ async def test_content_from_before_a_client_compaction_can_be_restored() -> None
             *results_of(client.history[-1]), text("CRITICAL: Respond with TEXT ONLY. Summarize.")
         )
         assert message["content"][-1] == text("<summary>Files were read.</summary>")
-        whole = next(each.object for each in await stage.of(ObjectCreated) if each.places)
+        whole = next(each.object for each in await stage.events_of(ObjectCreated) if each.places)
         begin = "This session is being continued from a previous conversation that ran out of context. Summary: …"
         client.history = []
         answer(stage, [think(), restore(whole)], [text("I see.")])
         await client.turn(text(begin))
         sent = json.dumps(stage.upstream[-1]["messages"])
         assert "There is no object" not in sent
-        assert [each.object for each in await stage.of(ObjectRestored)] == [whole]
+        assert [each.object for each in await stage.events_of(ObjectRestored)] == [whole]
 
 
 async def test_failing_planner_costs_nothing_but_its_epoch(
@@ -354,7 +354,7 @@ async def test_failing_planner_costs_nothing_but_its_epoch(
     monkeypatch.setattr(epochs, "decide_epoch", broken)
     async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, 6)
-        assert await stage.of(EpochBegan) == []
+        assert await stage.events_of(EpochBegan) == []
         assert_prefixes(stage.upstream)
         assert "the compaction failed" in caplog.text
 
@@ -379,7 +379,7 @@ async def test_without_a_planner_answer_the_sent_history_continues_and_the_next_
 ) -> None:
     async with open_work(window=SMALL) as (stage, client):
         message = await reads(client, stage, {"content": []}, 4)
-        assert await stage.of(EpochBegan) == []
+        assert await stage.events_of(EpochBegan) == []
         stage.process.registry.patience = HURRIED
         fed = await starved(monkeypatch)
         message = await reads(client, stage, message, 1, first=4)
@@ -390,7 +390,7 @@ async def test_without_a_planner_answer_the_sent_history_continues_and_the_next_
         await stage.events_until(RoundBegan, 5)
         stage.process.registry.patience = PATIENT
         await reads(client, stage, message, 1, first=5)
-        (epoch,) = await stage.of(EpochBegan)
+        (epoch,) = await stage.events_of(EpochBegan)
         assert epoch.turn == 6
         assert len(await stage.rounds()) == 6, "each is on record as it left"
 
@@ -432,7 +432,7 @@ class Twice:
         message = await explore(client, stage, 18)
         clock.now += 60 * MINUTES
         message = await reads(client, stage, message, 2, first=18)
-        gone = next(each.object for each in await stage.of(ObjectDegraded))
+        gone = next(each.object for each in await stage.events_of(ObjectDegraded))
         client.history.append({"role": "user", "content": results_of(message)})
         answer(stage, [think(), restore(gone)], [think(), read("/first.py")])
         first = await client.send()
@@ -461,7 +461,7 @@ async def test_memory_knows_what_the_attempt_that_the_client_continues_has_resto
     async with open_stage(clock=clock) as stage:
         twice, replies = await Twice.begin(stage, clock)
         assert await twice.is_evicted()  # the second attempt did not show the object that the first one restored
-        first, again = [event for event in await stage.of(ObjectDegraded) if event.object == twice.gone]
+        first, again = [event for event in await stage.events_of(ObjectDegraded) if event.object == twice.gone]
         assert (again.cause, again.after) == (Cause.ATTEMPT, first.after)
         assert outcome in await twice.continue_from(replies[number])
         assert not await twice.is_evicted()
@@ -510,7 +510,7 @@ async def test_operator_text_stays_complete_and_in_its_place_in_every_epoch() ->
         clock.now += 60 * MINUTES
         message = client.history[-1]
         await reads(client, stage, message, 1, first=50)
-        assert len(await stage.of(EpochBegan)) >= 3
+        assert len(await stage.events_of(EpochBegan)) >= 3
         for body in stage.upstream:
             messages = body["messages"]
             assert texts(messages[0])[:3] == [PROJECT, DEFERRED, "Review all of these files."]

@@ -102,7 +102,7 @@ async def test_fork_does_not_change_its_session() -> None:
             ("main", Mode.MANAGE),
             ("fork-1", Mode.BYPASS),
         ]
-        assert [each.branch for each in await stage.of(TurnBegan)][-2:] == ["main", "main"]
+        assert [each.branch for each in await stage.events_of(TurnBegan)][-2:] == ["main", "main"]
         assert refused(stage) == []
 
 
@@ -166,7 +166,7 @@ async def test_session_that_another_database_managed_continues_without_its_think
         async with bare_stage(standin=standin, window=SMALL) as stage:
             client = client_of(stage)
             message = await reads(client, stage, {"content": []}, 6)
-            assert len(await stage.of(EpochBegan)) > 0
+            assert len(await stage.events_of(EpochBegan)) > 0
             answer(stage, [think(), recall()], [think(), read("/src/last.py")])
             message = await client.turn(*results_of(message))
             if not in_loop:
@@ -182,7 +182,7 @@ async def test_session_that_another_database_managed_continues_without_its_think
             assert [each.status for each in standin.messages[before:]] == [400, 200, 200, 200]
             assert_prefixes(stage.upstream[before + 1 :])
             assert (await stage.modes())[-1].why == THINKING_REFUSED
-            ended = [event.status for event in await stage.of(TurnFinished)]
+            ended = [event.status for event in await stage.events_of(TurnFinished)]
             assert ended == [400, 200, 200, 200]
             again = await review(MemoryArchive(log), str(await stage.stream()))
             assert (again.differences, again.skipped) == ([], [])
@@ -222,15 +222,15 @@ async def _never(*_: object) -> None:
 async def test_fork_after_an_epoch_shows_and_remembers_what_the_session_showed() -> None:
     async with open_stage(window=3 * SMALL) as stage:
         client, message = client_of(stage), Json(content=[])
-        while not message["content"] or not await stage.of(EpochBegan):
+        while not message["content"] or not await stage.events_of(EpochBegan):
             message = await reads(client, stage, message, 1, first=len(client.history), size=150)
-        gone = next(each.object for each in await stage.of(ObjectDegraded))
+        gone = next(each.object for each in await stage.events_of(ObjectDegraded))
         other = fork(stage, client, "forked")
         before = len(stage.upstream)
         answer(stage, [think(), restore(gone)], [read("/another.py")])
         message = await other.turn(*results_of(message, size=5))
         assert_prefixes(stage.upstream[before - 1 :])
-        assert [each.object for each in await stage.of(ObjectRestored)] == [gone]
+        assert [each.object for each in await stage.events_of(ObjectRestored)] == [gone]
         await reads(other, stage, message, 12, first=20)
         assert refused(stage) == []
         assert max(len(json.dumps(body)) for body in stage.upstream) < len(other.bodies[-1])
@@ -303,7 +303,7 @@ def refusals(stage: Stage) -> list[object]:
 
 async def forks_of(stage: Stage) -> list[tuple[BranchKind, str | None, int, str | None]]:
     """Kind, parent, turn and agent of the branches after the first."""
-    opened = await stage.of(BranchOpened)
+    opened = await stage.events_of(BranchOpened)
     return [(each.kind, each.parent, each.forked_at, each.agent_id) for each in opened[1:]]
 
 
@@ -395,7 +395,7 @@ async def test_fork_of_a_rewritten_history_stays_within_the_window(messages: int
     async with open_stage(window=SMALL) as stage:
         parent = client_of(stage)
         await reads(parent, stage, {"content": []}, 8)
-        assert await stage.of(EpochBegan)
+        assert await stage.events_of(EpochBegan)
         sizes = [len(json.dumps(body)) for body in stage.upstream]
         history, parent.history = parent.history, parent.history[: -messages or None]
         while not (parent.history[-1]["role"] == "assistant" and calls_of(parent.history[-1])):

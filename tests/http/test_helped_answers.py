@@ -129,7 +129,7 @@ async def test_answer_sentence_is_followed_by_the_object_bytes_that_contain_its_
         each = await memories.find(Plain(found.stage.log), sentence.object, None)
         texts, _ = await memories.read_texts(Plain(found.stage.log), each)
         assert texts["L0"].encode()[sentence.start : sentence.end].decode() == WORDS
-        (fault,) = await found.stage.of(ObjectFaulted)
+        (fault,) = await found.stage.events_of(ObjectFaulted)
         assert (fault.kind, fault.object) == (FaultKind.MICRO, sentence.object)
         assert fault.why is FaultReason.USER_RECALL  # the user had just typed
         assert (event.question, event.helper, event.why) == (QUESTION, f"{helper}:claude-haiku-5-5", None)
@@ -185,7 +185,7 @@ async def test_session_continues_while_a_helper_works() -> None:
             await found.endpoint.was_asked.wait()
             _, asked = found.stage.process.registry.ask(IDENTITY, CompleteDeferred())
             await asked.wait()
-            assert not await found.stage.of(HelperAsked)
+            assert not await found.stage.events_of(HelperAsked)
             found.endpoint.released.set()
             await found.asked()
 
@@ -195,7 +195,7 @@ async def test_unreachable_helper_falls_back_to_quotes_and_is_not_recorded() -> 
         assert "quoted word for word" in await found.ask()
         assert found.endpoint.requests == []
         await found.stage.events_until(RoundFinished, 2)
-        assert not await found.stage.of(HelperAsked)
+        assert not await found.stage.events_of(HelperAsked)
 
 
 async def test_not_in_memory_is_an_answer_without_quotes() -> None:

@@ -99,7 +99,7 @@ async def test_tools_behind_the_head_stay_where_they_are_and_answer() -> None:
         for number in range(3):
             reads = [think(), read(f"/src/more_{number}.py")]
             await exchange(client, stage, "Read more.", reads, done, size=900)
-        assert len(await stage.of(EpochBegan)) > 1
+        assert len(await stage.events_of(EpochBegan)) > 1
         places = [bare(each["messages"]).index(json.loads(OFFER)) for each in stage.upstream[first:]]
         assert places == [1] * len(places)
         assert_head_unchanged(stage)

@@ -87,7 +87,7 @@ async def play(stage: Stage, clock: Clock) -> None:
     message = await client.turn(text("Now change part 2 and go on with the server."))
     while message["stop_reason"] == "tool_use":
         message = await client.turn(*results_of(message, 150))
-    gone = [event.object for event in await stage.of(ObjectDegraded)]
+    gone = [event.object for event in await stage.events_of(ObjectDegraded)]
     tag = f'{OPENING}\nanchor: #{gone[1]} "the server"\n{CLOSING}'
     answer(stage, [think("What was it?"), restore(gone[0])], [text(f"So.\n{tag}"), run("make test")], [text("Fine.")])
     message = await client.turn(text("Look at it once more, then run the tests. This is a new and unrelated task."))

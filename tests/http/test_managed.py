@@ -152,7 +152,7 @@ async def test_headers_choose_listed_settings_and_a_bad_one_is_recorded_and_neve
         assert (await client.turn(text("two")))["content"] == [text("Yes.")]
         sent = [name for message in stage.standin.messages for name, _ in message.headers]
         assert not [name for name in sent if name.lower().startswith(b"x-mnemosyne")]
-        first, second = await stage.of(SettingsTaken)
+        first, second = await stage.events_of(SettingsTaken)
     assert (first.policy, first.window, first.chosen) == ("zones", 9_000, ("window", "policy"))
     assert (second.policy, second.window, second.chosen) == ("economic", 20_000, ())
     assert second.refused == ("x-mnemosyne-policy: one of zones is needed", "x-mnemosyne-fidelity: not allowed")
@@ -164,7 +164,7 @@ async def test_chosen_grounding_applies_from_the_next_turn() -> None:
         archive, stamp = MemoryArchive(stage.log), WriteStamp(1_700_000_000_000_000, "w")
         await session_edits.edit(archive, str(await stage.stream()), grounding="strict", stamp=stamp)
         await client.turn(text("two"))
-        taken = [event.grounding for event in await stage.of(SettingsTaken)]
+        taken = [event.grounding for event in await stage.events_of(SettingsTaken)]
         assert taken == ["free", "strict"]
         await stage.check(grows=True)
 
@@ -205,7 +205,7 @@ async def test_memory_call_before_any_eviction_is_answered_that_nothing_is_evict
     async with open_stage({"replies": [model_says(text("Hm."), call), model_says(text("Yes."))]}) as stage:
         await stage.client().turn(text("Where is it?"))
         assert results_sent(stage.upstream[-1]) == [ALL_SHOWN]
-        assert not await stage.of(ObjectFaulted)
+        assert not await stage.events_of(ObjectFaulted)
 
 
 async def test_attempts_at_one_turn_are_sent_alike() -> None:
@@ -338,7 +338,7 @@ async def test_request_with_too_many_values_is_sent_without_earlier_thinking_and
         for prompt in ("And now?", "And then?"):
             assert (await client.turn(text(prompt)))["content"][-1] == text("Yes.")
         assert all('"thinking": "' not in json.dumps(body["messages"]) for body in stage.upstream[sent:])
-        assert [each.why for each in await stage.of(FallbackSent)] == [transcript.TOO_MANY_VALUES] * 2
+        assert [each.why for each in await stage.events_of(FallbackSent)] == [transcript.TOO_MANY_VALUES] * 2
         client.history, client.tools = kept, [LOOK]
         assert (await client.turn(text("And there?")))["content"][-1] == text("Yes.")
         assert "memory_query" in json.dumps(stage.upstream[-1]["tools"])

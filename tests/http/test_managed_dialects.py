@@ -229,7 +229,7 @@ async def test_hidden_rounds_are_one_reply_to_the_client_and_one_history_to_the_
     offered = ["look", "memory_query", "memory_restore", "memory_release", "memory_search"]
     assert talk.tool_names(stage.upstream[0]) == offered
     assert places[:5] == [(1, 1), (1, 2), (2, 1), (3, 1), (3, 2)]
-    reasons = {each.stop_reason for each in await stage.of(TurnFinished)}
+    reasons = {each.stop_reason for each in await stage.events_of(TurnFinished)}
     assert reasons == talk.ends
 
 
@@ -277,7 +277,7 @@ async def test_full_window_is_rewritten_and_the_work_continues(make: type[Talk])
         talk = stage.join(make(size=200))
         for number in range(4):
             assert (await talk.work(f"Where is it, {number}?")).endswith("It is there.")
-        epochs = await stage.of(EpochBegan)
+        epochs = await stage.events_of(EpochBegan)
         assert len(epochs) >= 2
         assert breaks(talk, stage.upstream) == len(epochs)
 
@@ -290,7 +290,7 @@ async def test_expected_reads_of_a_rewritten_prompt_are_those_of_the_provider(ma
         for number in range(4):
             await talk.work(f"Where is it, {number}? " + "Look at all of it. " * (10 if number else 200))
         accounts = await stage.events_until(TurnAccounted, 12)
-        rewritten = {each.turn for each in await stage.of(EpochBegan)}
+        rewritten = {each.turn for each in await stage.events_of(EpochBegan)}
         assert len(rewritten) >= 2
         for each in (each for each in accounts if each.turn in rewritten):
             assert abs(each.expected.read - each.actual.read) <= 0.06 * each.actual.prompt, each

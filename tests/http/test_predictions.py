@@ -87,7 +87,7 @@ async def evict_notes(client: Client, stage: Stage) -> None:
 
 
 async def goals_of(stage: Stage) -> list[HelperWorked]:
-    return [event for event in await stage.of(HelperWorked) if event.task == "goal"]
+    return [event for event in await stage.events_of(HelperWorked) if event.task == "goal"]
 
 
 async def ask(client: Client, stage: Stage, prompt: str, *, uses: bool) -> None:
@@ -115,7 +115,7 @@ async def test_a_predicted_object_follows_the_next_results_and_counts_if_it_is_u
     oracle = Oracle()
     async with predicting(oracle) as (stage, client):
         await ask(client, stage, "What do the notes say?", uses=True)
-        (placed,) = await stage.of(ObjectRestored)
+        (placed,) = await stage.events_of(ObjectRestored)
         assert (placed.after, placed.cause) == (Fidelity.FULL, Cause.GOAL)
         first, second, third = stage.upstream[-3:]
         assert DECIDED not in json.dumps(first)

@@ -101,7 +101,7 @@ async def memory_of(stage: Stage) -> Memory:
 
 
 async def ledger_objects(stage: Stage) -> list[ObjectCreated]:
-    return [each for each in await stage.of(ObjectCreated) if each.source_key == LEDGER]
+    return [each for each in await stage.events_of(ObjectCreated) if each.source_key == LEDGER]
 
 
 def last_results(stage: Stage, position: int = -1) -> list[Json]:
@@ -109,7 +109,7 @@ def last_results(stage: Stage, position: int = -1) -> list[Json]:
 
 
 async def faults_of(stage: Stage, object_id: str) -> list[ObjectFaulted]:
-    return [each for each in await stage.of(ObjectFaulted) if each.object == object_id]
+    return [each for each in await stage.events_of(ObjectFaulted) if each.object == object_id]
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ async def test_evicted_content_replaces_the_clients_reference_permanently(stub: 
         assert (fault.kind, fault.turn, fault.why) == (FaultKind.IMPLICIT, sent, FaultReason.REFERENCE)
         moment = memory_travel.snapshot(await stage.log.read(await stage.stream()), "main", sent)
         assert moment.faults == [fault]
-        restored = await stage.of(ObjectRestored)
+        restored = await stage.events_of(ObjectRestored)
         assert [(each.object, each.after) for each in restored] == [(ledger.object, Fidelity.FULL)]
         client.headers = {"x-mnemosyne-restores": "0"}
-        lowered = [each.object for each in await stage.of(ObjectDegraded)]
+        lowered = [each.object for each in await stage.events_of(ObjectDegraded)]
         gone = next(each for each in lowered if each != ledger.object)
         answer(stage, [think(), restore(gone)], [text("I see.")])
         await client.turn(*results_of(client.history[-1]))
@@ -178,7 +178,7 @@ async def test_observed_session_sends_the_clients_bytes_and_records_a_reference(
         (ledger,) = await ledger_objects(stage)
         memory = await memory_of(stage)
         assert not memory.objects[ledger.object].stale
-        assert not await stage.of(ObjectFaulted)
+        assert not await stage.events_of(ObjectFaulted)
 
 
 @pytest.mark.release
@@ -285,7 +285,7 @@ OURS = "Not the user's words"
 
 async def ask_back(stage: Stage) -> str:
     """The user asks to see the evicted file again; return its id."""
-    made = await stage.of(ObjectCreated)
+    made = await stage.events_of(ObjectCreated)
     first = next(each.object for each in made if each.source_key == "/docs/notes.md")
     log, journal = stage.log, stage.process.journal
     archive: Any = SimpleNamespace(events=log, contents=log, journal=journal, directory=PlainDirectory(log))
@@ -304,7 +304,7 @@ async def test_restored_object_follows_the_next_prompt_and_stays_in_later_reques
         assert typed == text("Thanks.")
         assert added["text"].startswith(OURS)
         assert DECIDED in added["text"]
-        (event,) = await stage.of(ObjectRestored)
+        (event,) = await stage.events_of(ObjectRestored)
         assert (event.object, event.after, event.cause) == (object_id, Fidelity.FULL, Cause.PREFETCH)
         await exchange(client, stage, "Go on.", [think(), text("Well.")])
         assert_prefixes(stage.upstream[-2:])
@@ -316,10 +316,10 @@ async def test_object_too_large_for_one_turn_is_restored_as_a_summary_made_on_de
         client = stage.client(tools=TOOLS)
         await read_and_evict(client, stage, size=600)
         object_id = await ask_back(stage)
-        assert not await stage.of(ObjectSummarized)
+        assert not await stage.events_of(ObjectSummarized)
         await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
-        (made,) = await stage.of(ObjectSummarized)
-        (event,) = await stage.of(ObjectRestored)
+        (made,) = await stage.events_of(ObjectSummarized)
+        (event,) = await stage.events_of(ObjectRestored)
         assert (made.object, made.fidelity) == (event.object, event.after) == (object_id, Fidelity.DETAILED)
         stored = (await stage.log.fetch(await stage.stream(), [made.text]))[made.text].decode()
         assert stored in bare(stage.upstream[-1]["messages"][-1]["content"])[-1]["text"]
@@ -338,7 +338,7 @@ async def test_late_contents_are_restored_with_the_following_request(monkeypatch
         with monkeypatch.context() as patch:
             patch.setattr(ObjectTexts, "read_at", never)
             await exchange(client, stage, "Thanks.", [think(), text("Yes.")])
-        assert await stage.of(ObjectRestored) == []
+        assert await stage.events_of(ObjectRestored) == []
         assert DECIDED not in json.dumps(stage.upstream[-1])
         await exchange(client, stage, "Go on.", [think(), text("Well.")])
         assert DECIDED in json.dumps(stage.upstream[-1])
@@ -360,7 +360,7 @@ async def test_grounding_asks_for_sources_where_a_rewrite_changed_the_context_an
         said = text(f"Line 8 has it [#{ledger.object}], and so has #zzzzzzz.")
         answer(stage, [think(), recall(f"Which line has {NEEDLE}?")], [said])
         assert (await client.turn(*results_of(message)))["content"][-1] == said
-        (epoch, *_) = [each.turn for each in await stage.of(EpochBegan)]
+        (epoch, *_) = [each.turn for each in await stage.events_of(EpochBegan)]
         asked = [json.dumps(body["messages"]).count(CITE) for body in stage.upstream]
         assert asked == [0] * (epoch - 1) + [1] * (len(asked) - epoch + 1)
         found = await cited_in(stage, -1)

@@ -93,7 +93,7 @@ async def test_knowledge_follows_the_first_prompt_and_is_hidden_from_the_client(
         assert blocks(second) == [block]
         assert_prefixes(stage.upstream)
         assert "[MEMORY]" not in json.dumps(client.history)
-        (event,) = await stage.of(KnowledgeTold)
+        (event,) = await stage.events_of(KnowledgeTold)
         assert (event.text, event.turn, event.message) == (block, 1, 0)
         assert len(event.entries) == 2
 
@@ -107,7 +107,7 @@ async def test_rewrite_keeps_the_knowledge_text_and_adds_no_newer_entries() -> N
         command = UpdateEntry(at=2, write="u", wanted="briefly", content="Answer at length", source=EntrySource.USER)
         await KnowledgeStore(log, log).write(USER, command, "c")
         await reads(client, stage, message, 5, first=3)
-        assert len(await stage.of(EpochBegan)) >= 2
+        assert len(await stage.events_of(EpochBegan)) >= 2
         result = {block for body in stage.upstream for block in blocks(body)}
         assert len(result) == 1
         assert "Answer briefly" in result.pop()
@@ -137,7 +137,7 @@ async def test_request_is_unchanged_without_relevant_knowledge() -> None:
         async with open_stage({"reply": model_says(text("Done."))}, log=log, memory_tokens=tokens) as stage:
             await Working(stage.url).work("Begin.")
             assert blocks(stage.upstream[0]) == []
-            assert await stage.of(KnowledgeTold) == []
+            assert await stage.events_of(KnowledgeTold) == []
 
 
 async def test_knowledge_takes_only_a_small_part_of_the_first_request() -> None:
@@ -234,7 +234,7 @@ async def test_text_in_a_session_never_becomes_an_entry() -> None:
         for prompt in (PROMPT, "please remember that the staging database is read-only", "yes, do 1"):
             await client.work(prompt)
         assert blocks(stage.upstream[-1])
-        created = await stage.of(ObjectCreated)
+        created = await stage.events_of(ObjectCreated)
         assert not find_retired(created)
     assert await contents(log, USER) == ["I prefer short answers"]
     assert await contents(log, PROJECT) == []

@@ -94,12 +94,12 @@ async def test_window_stated_by_the_provider_is_learned_and_the_turn_continues_w
             came = await read_files(client, standin, 8)
             assert [message for message in came if "error" in message] == []
             assert statuses(standin).count(400) == 1
-            (stated,) = await stage.of(WindowStated)
+            (stated,) = await stage.events_of(WindowStated)
             assert (stated.window, stated.model) == (TAKES, client.model)
             assert (stated.tokens or 0) > TAKES
             refused, sent = (each for each in await stage.rounds() if each.turn == stated.turn)
             assert (refused.round, sent.round) == (1, 2)
-            assert (await stage.of(EpochBegan))[0].turn == stated.turn
+            assert (await stage.events_of(EpochBegan))[0].turn == stated.turn
             assert sent.epoch == refused.epoch + 1
             assert {reply.status for reply in client.replies} == {200}
             found = memory_travel.snapshot(await log.read(await stage.stream()), "main")
@@ -118,9 +118,9 @@ async def test_prompt_that_no_rewrite_makes_fit_gets_the_providers_error_and_is_
             (message,) = await read_files(client, standin, 1, first=2, window=500)
             assert "prompt is too long" in message["error"]["message"]
             assert len(standin.messages) == before + 1
-            (stated,) = await stage.of(WindowStated)
+            (stated,) = await stage.events_of(WindowStated)
             assert stated.window == 500
-            assert (await stage.of(TurnFinished))[-1].status == 400
+            assert (await stage.events_of(TurnFinished))[-1].status == 400
             (message,) = await read_files(client, standin, 1, first=2)
     await check_replay(log)
 
@@ -175,7 +175,7 @@ async def test_window_of_the_table_is_not_learned() -> None:
             before = len(standin.messages)
             assert (await client.turn(*results_of(client.history[-1])))["status"] == 400
             assert len(standin.messages) == before + 1
-            assert await stage.of(WindowStated) == []
+            assert await stage.events_of(WindowStated) == []
 
 
 @pytest.mark.release
@@ -189,7 +189,7 @@ async def test_window_is_learned_in_chat_and_survives_a_restart() -> None:
             async with open_stage(log=log, standin=standin) as stage:
                 talk.url = stage.url
                 assert (await talk.work(f"Where is it, {number}?")).endswith("It is there.")
-                stated = await stage.of(WindowStated)
+                stated = await stage.events_of(WindowStated)
         assert {each.window for each in stated} == {takes}
         assert statuses(standin).count(400) == len(stated)
     await check_replay(log)
@@ -226,13 +226,13 @@ async def test_switched_off_conversation_continues_the_sent_history_if_the_clien
         observed, bypassed = await stage.modes()
         assert (observed.mode, bypassed.mode) == (Mode.MANAGE, Mode.BYPASS)
         assert NO_LONGER_FITS in bypassed.why
-        assert (await stage.of(EpochBegan))[-1].reason == NO_LONGER_FITS
+        assert (await stage.events_of(EpochBegan))[-1].reason == NO_LONGER_FITS
         after = stage.upstream[before:]
         assert len(after) == 3
         assert all(body["tools"] == TOOLS for body in after)
         assert not any(name in json.dumps(each) for each in after for name in NAMES)
         assert_prefixes(after)
-        gone = next(each for each in await stage.of(ObjectDegraded))
+        gone = next(each for each in await stage.events_of(ObjectDegraded))
         assert f"#{gone.object} (14 KB) Read /src/part_0.py" in json.dumps(after[0]["messages"])
 
 

@@ -62,7 +62,7 @@ async def resume(stage: Stage, client: Client, message: Json, clock: Clock) -> s
     """The user returns after a day; return the older part of the provider's request."""
     clock.now += 24 * 60 * MINUTES
     await reads(client, stage, message, 2)
-    (began,) = await stage.of(EpochBegan)
+    (began,) = await stage.events_of(EpochBegan)
     return json.dumps(stage.upstream[began.turn - 1]["messages"])
 
 
@@ -72,7 +72,7 @@ async def test_old_message_is_shown_at_l1_and_an_edit_with_its_new_text() -> Non
     async with open_stage(clock=clock) as stage:
         client, message = await played(stage)
         sent = await resume(stage, client, message, clock)
-        made = await stage.of(ObjectSummarized)
+        made = await stage.events_of(ObjectSummarized)
         assert {each.fidelity for each in made} == {Fidelity.DETAILED}
         (stream,) = await stage.log.streams()
         texts = await stage.log.fetch(stream, [each.text for each in made])
@@ -110,7 +110,7 @@ async def test_short_form_of_a_helper_is_shown_instead_of_an_extract() -> None:
         clock.now += 24 * 60 * MINUTES
         answer(stage, [text("Hello.")])
         await client.turn(text("Go on."))
-        extracts = [each.object for each in await stage.of(ObjectSummarized)]
+        extracts = [each.object for each in await stage.events_of(ObjectSummarized)]
         shoot = {"type": "tool_use", "name": "Bash", "input": {"command": "shoot page"}}
         answer(stage, [shoot], [text("I see.")])
         (call,) = results_of(await client.turn(text("Look.")))
@@ -129,14 +129,14 @@ async def test_short_form_of_a_helper_is_shown_instead_of_an_extract() -> None:
                     assert await sessions.tell(request.identity, done)
                     missing -= 1
                     patience.deadline = trio.current_time() + (60 if missing else 0.5)  # for one too many
-        made = (await stage.of(ObjectSummarized))[len(extracts) :]
+        made = (await stage.events_of(ObjectSummarized))[len(extracts) :]
         ahead = [each.object for each in made if each.fidelity is Fidelity.DETAILED]
         assert (len(ahead), {each.helper for each in made}) == (len(later) + 1, {"scripted"})
         assert {each.object for each in made if each.fidelity is Fidelity.COMPACT} == {*extracts}
         clock.now += 24 * 60 * MINUTES
         await reads(client, stage, message, 2)
         sent = json.dumps(stage.upstream[-1]["messages"])
-        assert (await stage.of(ObjectSummarized))[len(extracts) :] == made
+        assert (await stage.events_of(ObjectSummarized))[len(extracts) :] == made
         assert all(f"#{each} in part" in sent for each in (*extracts, *ahead))
         assert f": {WORDS}]" in sent
         assert image()["source"]["data"] not in sent
@@ -148,7 +148,7 @@ async def test_observed_session_records_no_short_forms() -> None:
         client, message = await played(stage)
         clock.now += 24 * 60 * MINUTES
         await client.turn(*(results_of(message) or [text("Go on.")]))
-        assert not await stage.of(ObjectSummarized)
+        assert not await stage.events_of(ObjectSummarized)
 
 
 @pytest.mark.release

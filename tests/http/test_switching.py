@@ -124,7 +124,7 @@ async def test_turn_sent_by_fallback_after_an_outdated_proposal_is_recorded(
         await client.turn(text("Three."))
         events = await stage.events_until(TurnFinished, 3)
         assert [event.turn for event in events] == [1, 2, 3]
-        began = await stage.of(TurnBegan)
+        began = await stage.events_of(TurnBegan)
         assert [event.turn for event in began] == [1, 2, 3]
 
 

@@ -98,7 +98,7 @@ async def test_model_gets_the_definition_and_calls_the_tool_and_the_client_sees_
         assert "is_error" not in definition
         calls = [block for message in client.history for block in message["content"] if block["type"] == "tool_use"]
         assert [(call["name"], call["input"]) for call in calls] == [("Look", {"at": "it"})] * 2
-        assert not await stage.of(ObjectFaulted)
+        assert not await stage.events_of(ObjectFaulted)
 
 
 @pytest.mark.parametrize(("before", "after"), [(NONE, None), (ALL, NONE)])
@@ -141,7 +141,7 @@ async def test_epoch_keeps_the_tools_and_their_definitions_can_be_requested_agai
         stage.standin.script = script({"replies": [model_says(ask()), model_says(text("So."))]})
         await client.turn(text("How does one look?"))
         await reads(client, stage, {"content": []}, 6)
-        assert await stage.of(EpochBegan)
+        assert await stage.events_of(EpochBegan)
         assert "definition of Look" not in json.dumps(stage.upstream[-1]["messages"])
         assert set(sent_tools(stage)) == {sent_tools(stage)[0]}
         assert is_paged(sent_tools(stage)[0])

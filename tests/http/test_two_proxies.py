@@ -51,7 +51,7 @@ async def test_conversation_that_alternates_between_proxies_is_one_history() -> 
                 message = await client.turn(*results(message))
             assert message["content"][-1] == text("It is there.")
         assert_prefixes(one.upstream)
-        await nothing_lost([one, two], turns=6)
+        await check_record([one, two], turns=6)
 
 
 async def test_agent_managed_by_one_proxy_continues_at_another_that_did_not_know_it() -> None:
@@ -65,7 +65,7 @@ async def test_agent_managed_by_one_proxy_continues_at_another_that_did_not_know
         assert message["content"][-1] == text("It is there.")
         first, second = one.upstream[-2:]
         assert_prefixes([first, second])
-        await nothing_lost([one, two], turns=4)
+        await check_record([one, two], turns=4)
 
 
 @pytest.mark.release
@@ -90,11 +90,11 @@ async def test_agents_whose_first_requests_are_prepared_at_once_are_all_managed(
                 nursery.start_soon(each.work, "Where is it?")
         for each in agents:
             assert each.history[-1]["content"][-1] == text("It is there.")
-        await nothing_lost([one, two], turns=4 * 3)
+        await check_record([one, two], turns=4 * 3)
         for each in agents:  # and once more through the other one
             each.url = (one if each.url == two.url else two).url
             await each.work("And now?")
-        await nothing_lost([one, two], turns=4 * 6)
+        await check_record([one, two], turns=4 * 6)
 
 
 @pytest.mark.release
@@ -116,15 +116,15 @@ async def test_request_sent_through_both_at_once_is_two_attempts_at_one_turn() -
                     if message["stop_reason"] == "tool_use":
                         each.history.append({"role": "user", "content": results(message)})
             assert message["content"][-1] == text("It is there.")
-        await nothing_lost([one, two], turns=12)
+        await check_record([one, two], turns=12)
 
 
 async def sent_by(client: Client, got: list[Json]) -> None:
     got.append(await client.send())
 
 
-async def nothing_lost(stages: list[Stage], turns: int) -> None:
-    """Each turn is recorded with its end, and each body can be rebuilt."""
+async def check_record(stages: list[Stage], turns: int) -> None:
+    """Check that each turn is recorded with its end and that each body can be rebuilt."""
     events = await stages[0].events()
     assert not any(isinstance(each, GapRecorded) for each in events)
     assert all(stage.process.registry.take_gap(STREAM) is None for stage in stages)

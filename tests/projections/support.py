@@ -19,7 +19,7 @@ from mnemosyne.projections.projection import Merge, Projection, Row, Table, Type
 from mnemosyne.projections.projector import Projector
 from mnemosyne.projections.store import Mark, ProjectionStore, Tail
 from tests.adapters.log_support import SampleEvent, make_append, open_database, query, running, stream
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.plain.log import PlainLog
 from tests.projections.plain import PlainProjections
 from tests.waiting import DEADLINE
@@ -99,7 +99,7 @@ class World:
     @property
     def database(self) -> Database:
         """The database of the world in PostgreSQL."""
-        return existing(self.in_postgres)
+        return not_none(self.in_postgres)
 
     @property
     def tables(self) -> PostgresProjections:

@@ -20,8 +20,8 @@ from mnemosyne.projections.projection import Projection
 from mnemosyne.projections.store import ProjectionStatus
 from tests.adapters.counting import asked_of_the_database
 from tests.adapters.log_support import stream
-from tests.existing import existing
 from tests.golden.sessions import LOGS, appends
+from tests.not_none import not_none
 from tests.projections.support import OTHER, POISON, POSTGRES, SAMPLE, World, dump_of, open_world, rebuilt_dump
 from tests.waiting import until
 
@@ -88,7 +88,7 @@ async def test_a_rebuild_of_one_projection_does_not_delay_the_others(world: Worl
 
 
 async def _status(world: World, projection: Projection) -> ProjectionStatus:
-    return existing(await world.store.status(projection))
+    return not_none(await world.store.status(projection))
 
 
 # Counts

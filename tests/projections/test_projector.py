@@ -13,7 +13,7 @@ from mnemosyne.projections.projection import LONGEST_KEY, Merge, fold
 from mnemosyne.projections.rebuilding import rebuild, rebuild_all
 from mnemosyne.projections.store import Mark, Portion, Switch, Tail, mark_of
 from tests.adapters.log_support import CODEC, SampleEvent, query, stream
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.plain.log import PlainLog
 from tests.projections.support import OTHER, PLAIN, POISON, POSTGRES, SAMPLE, World, dump_of, killed_at, rebuilt_dump
 
@@ -195,7 +195,7 @@ async def test_tables_of_an_older_version_are_readable_until_they_are_rebuilt(wo
     assert len(seen) > 3
     assert all(dump == old for dump in seen)
     assert await dump_of(world.store, newer) == old[: len(await dump_of(world.store, newer))]
-    assert existing(await world.store.status(newer)).version == 2
+    assert not_none(await world.store.status(newer)).version == 2
     assert world.messages == ["The projection sample is rebuilt: it has version 1, and this program has 2."]
 
 

@@ -245,7 +245,7 @@ async def test_a_request_without_a_plan_is_replayed_as_it_was_sent(
                 patch.setattr(Turn, name, _no_answer)
             message = await reads(client, stage, message, 4 if continued else 1, first=3)
         await reads(client, stage, message, 2, first=7)
-    assert bool(await stage.of(FallbackSent)) is not continued
+    assert bool(await stage.events_of(FallbackSent)) is not continued
     replayed = await reviewed(stage.log)
     assert (replayed.differences, replayed.skipped) == ([], [])
     if continued:
@@ -368,7 +368,7 @@ async def test_settings_are_recorded_once_for_each_server_and_never_for_observed
         async with open_stage(window=2 * SMALL, strict=True, log=stage.log, standin=stage.standin) as again:
             client.url = again.url
             await reads(client, again, message, 2, first=2)
-    taken = await stage.of(SettingsTaken)
+    taken = await stage.events_of(SettingsTaken)
     assert [(each.window, each.strict) for each in taken] == [(SMALL, False), (2 * SMALL, True)]
     assert (await reviewed(stage.log)).differences == []
     log = StoppableLog()

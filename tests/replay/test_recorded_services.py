@@ -13,13 +13,13 @@ from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import LogFailed
 from mnemosyne.replay.recorded_services import RecordedServices
 from tests.actors.test_actor_services import FOUND, NO_ANSWER, TOLD, slowly
-from tests.existing import existing
+from tests.not_none import not_none
 
 
 async def test_the_index_answers_each_question_as_often_as_recorded() -> None:
     outside = RecordedServices(InputsSoFar(found=(TOLD, NO_ANSWER)))
     outside.begin()
-    again = existing(await outside.search("what?", ["abc2345"], 5, 0.2))
+    again = not_none(await outside.search("what?", ["abc2345"], 5, 0.2))
     assert [(hit.object, hit.passage) for hit in again.hits] == [("abc2345", Passage(3, 9))]
     assert again.missing == FOUND.missing
     assert await outside.search("what?", ["abc2345"], 5, 0.2) is None

@@ -5,7 +5,7 @@ from typing import Any
 from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.services.comparing import read_comparison
 from mnemosyne.services.timeline import TOKENS
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.services.answers import Answers
 from tests.services.talking import Plain, assistant, body, talking, user
 
@@ -34,7 +34,7 @@ async def test_sessions_are_compared_by_their_conversations_and_numbers(archive:
         found = await read_comparison(archive, held, "a", str(second.stream))
     assert (found.first.name, found.second.name, found.first.turns) == ("a", "b", 2)
     assert (found.first.prompt_tokens, found.first.reply_tokens, found.first.microseconds) == (20, 6, 5)
-    apart = existing(found.found.divergence)
+    apart = not_none(found.found.divergence)
     assert (apart.first and apart.first.turn, apart.difference.recorded, apart.difference.now) == (2, "Done.", "No.")
 
 
@@ -46,7 +46,7 @@ async def test_a_fork_under_its_own_name_counts_what_it_did_itself(archive: Plai
         rows = models(talk.stream, ("main", 1), ("main", 2), ("fork-1", 2))
         found = await read_comparison(archive, rows, "a", "forked")
     assert (found.first.branch, found.first.turns, found.second.branch, found.second.turns) == ("main", 2, "fork-1", 1)
-    apart = existing(found.found.divergence)
+    apart = not_none(found.found.divergence)
     assert (apart.first and apart.first.name, apart.difference.recorded, apart.difference.now) == (
         "prompt",
         "two",

@@ -11,7 +11,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.services.context_map import MapObject, Span
 from mnemosyne.services.conversation_view import ConversationItem, ConversationTurn, list_changes, price_items
 from mnemosyne.services.turn_prices import prices_of
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.services.test_turn_prices import row
 
 
@@ -41,7 +41,7 @@ def turn(number: int, tokens: int, read: int, **counts: Any) -> ConversationTurn
 def test_replies_share_the_price_of_the_output_and_new_items_cost_the_average_of_what_was_not_cached() -> None:
     turns: Mapping[int, ConversationTurn] = {1: turn(1, 1_000, 0, write_5m=1_000, output=100)}
     prompt, reply, call = price_items([item("prompt", 1, 40), item("reply", 1, 30), item("call", 1, 10)], turns, {})
-    price = existing(turns[1].price)
+    price = not_none(turns[1].price)
     assert prompt.nanodollars == pytest.approx(price.parts["write_5m"] * 40 / 1_000)
     assert reply.nanodollars == pytest.approx(price.parts["output"] * 0.75)
     assert call.nanodollars == pytest.approx(price.parts["output"] * 0.25)

@@ -17,7 +17,7 @@ from mnemosyne.errors import BadEntry, NotFound
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp, describe, list_learned, parse_line
 from mnemosyne.times import render_day
 from tests.domain.knowledge.support import DAY, FIRST, draft
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.plain.log import PlainLog
 from tests.projections.support import KINDS, POSTGRES, open_world
 from tests.services.talking import Plain, body, talking, user
@@ -177,7 +177,7 @@ async def test_recall_and_the_memory_block_select_the_same_entries() -> None:
     here = knowledge()
     await here.remember(Scope.PROJECT, draft("The billing service listens on port 8443"), stamp(1))
     (recalled,) = await here.recall("billing service port", FIRST)
-    block = existing(await here.compose_block("why is the billing service silent on its port?", FIRST, render_day))
+    block = not_none(await here.compose_block("why is the billing service silent on its port?", FIRST, render_day))
     assert block.entries == (recalled.entry.id,)
     assert describe(recalled, FIRST)["relevance"] > 0
     with pytest.raises(BadEntry, match="The question is empty"):

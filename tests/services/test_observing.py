@@ -16,7 +16,7 @@ from mnemosyne.services.forgetting import forget
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.observing import NOTHING, find_open_plan, no_observations, observe
 from tests.domain.history.test_plans import todos
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.services.talking import Talk, assistant, body, plain, talking, user
 
 GOES_ON = (
@@ -41,7 +41,7 @@ async def test_the_plan_is_the_one_in_the_last_request() -> None:
         assert await seen(talk) is None
         history += called("TodoWrite", todos(a="in_progress", b="pending"), "ok", 1)
         await talk.ask(body(history))
-        found = existing(await seen(talk))
+        found = not_none(await seen(talk))
         assert (found.progress, found.turn) == ("0 of 2", 2)
         # A sub-agent that sent the last request has a list of its own.
         agent = [user("Look."), *called("TodoWrite", todos(x="completed"), "ok", 2)]
@@ -60,7 +60,7 @@ async def test_a_plan_continues_in_the_next_window() -> None:
         succeeded = [user(GOES_ON), *called("TaskUpdate", {"taskId": "1", "status": "completed"}, "ok", 3)]
         await talk.ask(body(succeeded))
         branches = (await talk.history()).lines
-        found = existing(await seen(talk))
+        found = not_none(await seen(talk))
         assert len(branches) == 2
         assert [(each.text, each.state.value) for each in found.items] == [("Look", "done"), ("Mend", "open")]
 
@@ -69,7 +69,7 @@ async def test_an_open_plan_is_that_of_the_first_session_that_follows_one() -> N
     async with talking() as talk:
         history = [user("Do it."), *called("TodoWrite", todos(a="completed", b="pending"), "ok", 1)]
         await talk.ask(body(history))
-        found = existing(await find_open_plan(talk.archive, [UUID(int=1), talk.stream]))
+        found = not_none(await find_open_plan(talk.archive, [UUID(int=1), talk.stream]))
         assert (found["session"], found["progress"]) == (str(talk.stream), "1 of 2")
         await talk.ask(body([*history, assistant("Now."), *called("TodoWrite", todos(b="completed"), "ok", 2)]))
         assert await find_open_plan(talk.archive, [talk.stream]) is None

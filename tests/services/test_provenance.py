@@ -13,7 +13,7 @@ from mnemosyne.services import contexts
 from mnemosyne.services.memory_operations import BY_NAME, LONGEST_NOTE, ApiCall
 from mnemosyne.services.provenance import find_provenance, find_words
 from tests.domain.knowledge.support import FIRST, draft
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.services.talking import Plain, assistant, body, talking, user
 from tests.services.test_knowledge import knowledge, stamp
 
@@ -41,16 +41,16 @@ async def learned(archive: Plain, *said: str) -> list[Entry]:
 async def test_the_words_of_an_entry_are_found_in_its_turn_s_request(archive: Plain) -> None:
     rule, fact = await learned(archive, SAID, REMEMBERED)
     for entry, words in ((rule, 'Never log the \\"raw\\" header, not even in prod.'), (fact, "the staging database")):
-        source = existing(entry.provenance)
+        source = not_none(entry.provenance)
         sent = (await contexts.rebuild_turn(archive, str(source.session), source.branch, str(source.turn))).body
-        place = existing(await find_words(archive, entry))
+        place = not_none(await find_words(archive, entry))
         found = sent[place.start : place.end]
         assert words.encode() in found.replace(b"\\u00fc", "ü".encode()), entry.content
 
 
 async def test_words_that_are_not_in_the_source_have_no_place(archive: Plain) -> None:
     (entry, _) = await learned(archive, SAID, REMEMBERED)
-    source = existing(entry.provenance)
+    source = not_none(entry.provenance)
     gone = Provenance(session=UUID(int=99), branch="main", turn=1)
     for changed in (
         attrs.evolve(entry, content="Never said so."),

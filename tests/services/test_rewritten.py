@@ -48,14 +48,14 @@ def rewritten() -> Rewritten:
 async def _play() -> Rewritten:
     async with open_work(window=SMALL) as (stage, client):
         await reads(client, stage, {"content": []}, TURNS)
-        turns = [each.turn for each in await stage.of(EpochBegan) if each.branch == "main"]
+        turns = [each.turn for each in await stage.events_of(EpochBegan) if each.branch == "main"]
         del client.history[2 * turns[-1] - 3 :]
         answer(stage, [think(), read("/another.py")])
         message = await client.turn(text("No. Something else."))
         await reads(client, stage, message, 3, first=20)
         (stream,) = await stage.log.streams()
         recorded = await stage.log.read(stream)
-        return Rewritten(Plain(stage.log), stream, recorded, turns, (await stage.of(EpochBegan))[-1].branch)
+        return Rewritten(Plain(stage.log), stream, recorded, turns, (await stage.events_of(EpochBegan))[-1].branch)
 
 
 @pytest.mark.release

@@ -15,8 +15,8 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.services.footprints import measure
 from mnemosyne.services.session_list import ListedSession, list_sessions
 from mnemosyne.services.sessions import read_history
-from tests.existing import existing
 from tests.golden.sessions import CODEC, EACH_IN_A_DATABASE, append_all, appends
+from tests.not_none import not_none
 from tests.projections.support import POSTGRES, open_world
 from tests.services.answers import Answers
 
@@ -42,7 +42,7 @@ async def test_listed_sessions_agree_with_the_events(folder: Path, dsn: str, tmp
 
 
 def check_listed(session: ListedSession, history: History) -> None:
-    started = existing(history.started)
+    started = not_none(history.started)
     names = ("external_id", "client", "client_version")
     assert [getattr(session, name) for name in names] == [getattr(started, name) for name in names]
     assert (session.first_at, session.model, session.turns) == (started.at, history.model, history.turns)
@@ -114,6 +114,6 @@ async def test_a_session_has_the_mode_and_model_of_its_main_branch(
     answers = {"listed": [listing], "listed_branches": rows, "listed_modes": modes}
     models = Answers({("timeline", query): found for query, found in answers.items()})
     (listed,) = (await list_sessions(models)).sessions
-    main = existing(listed.main)
+    main = not_none(listed.main)
     assert (main.decision.mode if main.decision is not None else None) is mode
     assert listed.model == (MAIN.value if MAIN in {kind for kind, *_ in branches} else branches[0][0].value)

@@ -45,9 +45,9 @@ from mnemosyne_lab.evaluation.exports import conversations
 from mnemosyne_lab.evaluation.policy import Settings
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate
 from mnemosyne_lab.evaluation.what_if import what_if
-from tests.existing import existing
 from tests.fixtures import PostgresServer
 from tests.http.inspector.shown import TITLE, fill, session, settings
+from tests.not_none import not_none
 from tests.profiles import rarely
 from tests.services.answers import Answers
 from tests.services.talking import plain
@@ -313,7 +313,7 @@ async def test_an_object_view_has_the_object_s_history_and_texts(models: OpenRea
     assert view.problem is None
     assert {each.fidelity for each in view.texts} >= {Fidelity.FULL, Fidelity.STUB}
     assert "def step_" in view.texts[0].text
-    whole = existing(await object_view.read_text(models.archive, str(held.stream), left, Fidelity.FULL))
+    whole = not_none(await object_view.read_text(models.archive, str(held.stream), left, Fidelity.FULL))
     assert len(whole) == view.texts[0].size
 
 

@@ -20,7 +20,7 @@ from mnemosyne.domain.text.passages import passages
 from tests.adapters.model_cache import FOLDER, installed_model
 from tests.domain.knowledge.support import FIRST, HERE, KnowledgePlace
 from tests.domain.recorded import sessions
-from tests.existing import existing
+from tests.not_none import not_none
 
 ODD = [
     "",
@@ -149,9 +149,9 @@ async def test_a_model_is_used_as_soon_as_it_is_installed(tmp_path: Path, files:
     model_files.put_in_place(
         tmp_path, {model_files.GRAPH_FILE: files.graph, model_files.TOKENIZER_FILE: files.tokenizer}
     )
-    first = existing(await meaning.nearness("how do I add a dependency?", TEXTS))
+    first = not_none(await meaning.nearness("how do I add a dependency?", TEXTS))
     assert first.values[0] == max(first.values)
-    again = existing(await meaning.nearness("how do I add a dependency?", TEXTS[::-1]))
+    again = not_none(await meaning.nearness("how do I add a dependency?", TEXTS[::-1]))
     assert list(again.values) == list(first.values)[::-1]
     assert await LocalModel(tmp_path, is_wanted=False).get() is None
 

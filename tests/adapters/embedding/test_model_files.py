@@ -25,7 +25,7 @@ from mnemosyne.adapters.embedding.model_files import (
     why_absent,
 )
 from mnemosyne.errors import BadConfiguration
-from tests.existing import existing
+from tests.not_none import not_none
 
 FILES = {"model.onnx": b"a graph", "tokenizer.json": b"{}"}
 
@@ -64,7 +64,7 @@ def test_an_installed_model_is_found_and_replaced_whole(tmp_path: Path) -> None:
     assert find_installed(tmp_path) is None
     put_in_place(tmp_path, FILES)
     put_in_place(tmp_path, FILES | {"model.onnx": b"another graph"})
-    found = existing(find_installed(tmp_path))
+    found = not_none(find_installed(tmp_path))
     assert (found.graph, found.tokenizer) == (b"another graph", b"{}")
     assert [path.name for path in (tmp_path / "models").iterdir()] == [found.folder.name]
 
@@ -158,7 +158,7 @@ def test_wrong_weights_do_not_replace_an_installed_model(tmp_path: Path, small: 
     put_in_place(tmp_path, FILES)
     with pytest.raises(BadConfiguration, match="SHA-256"):
         install(tmp_path, small | {"model.safetensors": b"Weights" * 1000})
-    assert existing(find_installed(tmp_path)).graph == FILES["model.onnx"]
+    assert not_none(find_installed(tmp_path)).graph == FILES["model.onnx"]
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:

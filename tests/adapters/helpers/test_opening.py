@@ -11,7 +11,7 @@ from mnemosyne.domain.helper.model import FREE, ClientKey, HelperFailed
 from mnemosyne.errors import BadConfiguration
 from mnemosyne_lab.helper import open_endpoint, says
 from tests.adapters.helpers.asking import CLIENT_KEYS, ENVIRON, HELPERS, KINDS, PROMPT, open_both, open_model, settings
-from tests.existing import existing
+from tests.not_none import not_none
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -98,7 +98,7 @@ async def test_a_refused_key_is_not_used_again_and_others_are() -> None:
         open_helper(settings("client/messages", endpoint.url), ENVIRON) as source,
     ):
         assert source is not None
-        model = existing(source.model_for(key))
+        model = not_none(source.model_for(key))
         with pytest.raises(HelperFailed):
             await model.complete(PROMPT)
         assert source.model_for(key) is None

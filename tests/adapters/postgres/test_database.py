@@ -14,7 +14,7 @@ from mnemosyne.adapters.postgres.database import Connection, Database, Timeouts
 from mnemosyne.adapters.postgres.migrations import Migration, list_migrations
 from mnemosyne.errors import BadConfiguration, DatabaseUnfit, LogDamaged, LogFailed, LogUnavailable
 from tests.adapters.log_support import open_database, open_wire, query, until
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.waiting import DEADLINE
 
 FIRST = Migration(1, "first", b"create table mnemosyne.first (note text check (note <> 'bad'))")
@@ -30,7 +30,7 @@ def first(dsn: str) -> str:
 
 def backend(connection: Connection) -> int:
     """The process id of the server's backend."""
-    row = existing(connection.execute("select pg_backend_pid()").fetchone())
+    row = not_none(connection.execute("select pg_backend_pid()").fetchone())
     return int(row[0])
 
 
@@ -40,7 +40,7 @@ def _no_room_for_a_connection(_: str) -> psycopg.Error:
 
 
 def one(connection: Connection) -> int:
-    row = existing(connection.execute("select 1").fetchone())
+    row = not_none(connection.execute("select 1").fetchone())
     return int(row[0])
 
 

@@ -26,7 +26,7 @@ from mnemosyne.domain.wire import transcript
 from tests.blocks import text
 from tests.domain.cost.test_prompt_layout import MARKER, assistant, user
 from tests.domain.recorded import dumps
-from tests.existing import existing
+from tests.not_none import not_none
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -55,7 +55,7 @@ class Session:
         **known: Any,
     ) -> CacheReading:
         """Send a body; ``lost`` makes the provider forget everything before."""
-        layout = existing(lay_out(transcript.read(raw, conversation=self.lane).transcript))
+        layout = not_none(lay_out(transcript.read(raw, conversation=self.lane).transcript))
         entries = (
             Cache()
             if lost or (self.last and (self.last.route, self.last.betas) != (route or {}, betas))
@@ -286,13 +286,13 @@ def test_the_causes_add_up_to_the_cold_tokens_whatever_is_sent_and_counted(
     cache, last, at = Cache(), None, 0
     for raw, pause, counts, origin in requests:
         at += pause
-        layout = existing(LAYOUTS.setdefault(raw, lay_out(transcript.read(raw).transcript)))
+        layout = not_none(LAYOUTS.setdefault(raw, lay_out(transcript.read(raw).transcript)))
         after, bill = prompt_cache.bill(
             cache, layout.prompt, layout.markers, started_at=at, minimum=0, readable_at=at, rules=rules
         )
         usage = bill.tokens if counts is None else Tokens(*counts[:1], read=counts[1], write_5m=counts[2])
         sent = SentPrompt(at=at, layout=layout, usage=usage, answered=at)
-        found = existing(explain_reading(sent, last, cache, rules=rules, origin=origin))
+        found = not_none(explain_reading(sent, last, cache, rules=rules, origin=origin))
         assert all(each.tokens > 0 for each in found.causes)
         expected = found.prompt if last is None else found.expected
         assert found.cold == max(0, expected - found.read)

@@ -24,7 +24,7 @@ from mnemosyne.domain.cost.catalogue import (
 )
 from mnemosyne.domain.cost.prices import NANODOLLARS, Price, Terms, Tokens, size_class
 from mnemosyne.errors import BadConfiguration
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.tables import other_tables
 
 MILLION = 1_000_000
@@ -254,7 +254,7 @@ ONE = Tokens(input=1_000, output=100)
 def test_terms_change_the_price_and_unknown_terms_have_none(
     model: str, terms: Terms, times: Fraction | int | None
 ) -> None:
-    plain = existing(cost(ONE, model))
+    plain = not_none(cost(ONE, model))
     assert cost(ONE, model, terms=terms) == (None if times is None else plain * times)
 
 

@@ -11,7 +11,7 @@ from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
 from mnemosyne.domain.wire import transcript
 from tests.blocks import text
 from tests.domain.recorded import dumps
-from tests.existing import existing
+from tests.not_none import not_none
 
 MARKER = {"type": "ephemeral"}
 TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
@@ -31,7 +31,7 @@ def body(*messages: Json, **members: Any) -> bytes:
 
 
 def laid(raw: bytes, before: PromptLayout | None = None) -> PromptLayout:
-    return existing(lay_out(transcript.read(raw, before.read if before else None).transcript, before))
+    return not_none(lay_out(transcript.read(raw, before.read if before else None).transcript, before))
 
 
 def contents_of(layout: PromptLayout) -> tuple[Any, ...]:

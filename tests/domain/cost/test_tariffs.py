@@ -9,7 +9,7 @@ from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.cost.tariffs import FOREVER, LIFETIME, PaidIn
 from mnemosyne.domain.wire.identity import Credential
 from mnemosyne.upstreams import is_at_home
-from tests.existing import existing
+from tests.not_none import not_none
 
 TOKENS = Tokens(input=1, output=10, read=100, write_5m=1_000, write_1h=10_000)
 HOME, AWAY = "127.0.0.1", "api.anthropic.com"
@@ -17,7 +17,7 @@ HOME, AWAY = "127.0.0.1", "api.anthropic.com"
 
 @pytest.mark.parametrize("model", in_force().prices)
 def test_the_weights_for_an_api_key_follow_from_the_price_list(model: str) -> None:
-    price = existing(price_of(model))
+    price = not_none(price_of(model))
     small = Tokens(input=1, output=10, read=100, write_5m=1_000, write_1h=10_000)
     assert tariff_of("api").weights(price).equivalents(small) == price.equivalents(small)
 

@@ -11,8 +11,8 @@ from mnemosyne.domain.cost.verdict_agreement import agrees
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.cache_verdict import IN_MESSAGES, Compared
 from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics
-from tests.existing import existing
 from tests.lab.provider.building import TOOL, Json, assistant, body, user
+from tests.not_none import not_none
 
 WORDS = "some words " * 200
 TURNS = [user(WORDS), assistant("yes"), user("go on"), assistant("done"), user("thanks")]
@@ -21,7 +21,7 @@ MARKED = [*TURNS, assistant("well"), user({"type": "text", "text": "and?", "cach
 
 
 def laid_out(request: Json) -> PromptLayout:
-    return existing(lay_out(transcript.read(json.dumps(request).encode()).transcript))
+    return not_none(lay_out(transcript.read(json.dumps(request).encode()).transcript))
 
 
 def judge(before: Json, later: Json) -> tuple[Compared, bool | None]:
@@ -29,7 +29,7 @@ def judge(before: Json, later: Json) -> tuple[Compared, bool | None]:
     provider = MessagesDiagnostics()
     provider.compare({**before, "diagnostics": {"previous_message_id": None}}, [], "msg_1")
     asked = {**later, "diagnostics": {"previous_message_id": "msg_1"}}
-    verdict = existing(IN_MESSAGES.read_verdict(asked.get, {"diagnostics": provider.compare(asked, [], "msg_2")}))
+    verdict = not_none(IN_MESSAGES.read_verdict(asked.get, {"diagnostics": provider.compare(asked, [], "msg_2")}))
     return verdict.compared, agrees(verdict.compared, find_change(laid_out(before), laid_out(later)))
 
 

@@ -17,7 +17,7 @@ from mnemosyne.domain.helper.answer import (
     HelperQuestion,
 )
 from mnemosyne.domain.helper.task import Accepted
-from tests.existing import existing
+from tests.not_none import not_none
 
 POOL = "größe\nmax_connections = 20  # the smallest\n    plan allows 25\n"
 TALK = "Let's keep 7 retries for the upload queue, because its proxy gives up after eight."
@@ -51,7 +51,7 @@ def read(*sentences: Any) -> ComposedAnswer | None:
 
 
 def test_sentence_gets_the_span_of_its_quote_ignoring_whitespace() -> None:
-    found = existing(read(GOOD))
+    found = not_none(read(GOOD))
     (sentence,) = found.sentences
     assert (sentence.text, sentence.object, found.dropped) == (GOOD["text"], "abc2345", 0)
     quoted = POOL.encode()[sentence.start - 100 : sentence.end - 100].decode()
@@ -59,7 +59,7 @@ def test_sentence_gets_the_span_of_its_quote_ignoring_whitespace() -> None:
 
 
 def test_fenced_answer_is_read_and_repeated_sentences_are_merged() -> None:
-    found = existing(read_answer(ASKED, f"```json\n{reply(GOOD, GOOD)}\n```"))
+    found = not_none(read_answer(ASKED, f"```json\n{reply(GOOD, GOOD)}\n```"))
     assert (len(found.sentences), found.dropped) == (1, 1)
 
 
@@ -89,7 +89,7 @@ def test_fenced_answer_is_read_and_repeated_sentences_are_merged() -> None:
 )
 def test_sentence_that_exceeds_or_lacks_its_quote_is_dropped(change: dict[str, Any]) -> None:
     assert read({**GOOD, **change}) is None
-    both = existing(read({**GOOD, **change}, GOOD))
+    both = not_none(read({**GOOD, **change}, GOOD))
     assert (len(both.sentences), both.dropped) == (1, 1)
 
 
@@ -101,7 +101,7 @@ def test_invalid_reply_yields_no_answer(answer: str) -> None:
 def test_empty_answer_is_valid_and_too_many_sentences_are_cut() -> None:
     assert read() == ComposedAnswer()
     many = [{**GOOD, "text": f"The pool is limited to 20 connections{'!' * number}"} for number in range(30)]
-    found = existing(read(*many))
+    found = not_none(read(*many))
     assert (len(found.sentences), found.dropped) == (MOST_SENTENCES, 30 - MOST_SENTENCES)
 
 

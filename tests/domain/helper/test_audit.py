@@ -16,7 +16,7 @@ from mnemosyne.domain.session.state import Session, evolve
 from tests.actors.summaries import worked
 from tests.domain.helper.accepting import accepted
 from tests.domain.objects.test_work import created, done, fold
-from tests.existing import existing
+from tests.not_none import not_none
 
 TEXT = "handleAuth checks the token; an expired one is answered with HTTP 401."
 PROMISES = ("what is answered to an expired token", "how long a session lives", "what checks the token")
@@ -64,7 +64,7 @@ def test_one_in_twenty_short_forms_with_promises_is_checked_whatever_the_process
 def test_the_controls_are_names_that_only_the_original_has() -> None:
     known = fold(created("a"))
     summary = attrs.evolve(done("a", Fidelity.DETAILED), text=bytes(32), losses=Losses(can_answer=PROMISES))
-    order = existing(order_audit(known.objects["a"], summary))
+    order = not_none(order_audit(known.objects["a"], summary))
     full = json.dumps({"type": "text", "text": f"{TEXT} The retry is in src/net/retry.ts."}).encode()
     assert CHECK_PROMISES.gather(order, {"full": full, "short": TEXT.encode()}) == INPUTS
     prompt = CHECK_PROMISES.task.write(INPUTS)

@@ -21,7 +21,7 @@ from mnemosyne.domain.objects.work import missing_of
 from mnemosyne.domain.text.media_sizes import LARGEST
 from tests.domain.helper.accepting import accepted
 from tests.domain.objects.test_work import created
-from tests.existing import existing
+from tests.not_none import not_none
 
 Json = dict[str, Any]
 
@@ -47,14 +47,14 @@ def remembered(tokens: int = 1_500) -> Memory:
 
 def gathered(*attached: Json, said: str = "Taken.") -> CaptionInputs | None:
     known = remembered()
-    deferred = existing(missing_of(known.objects["shot"], known))
+    deferred = not_none(missing_of(known.objects["shot"], known))
     result = {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": said}, *attached]}
     content = json.dumps(CALL).encode() + b"," + json.dumps(result).encode()
     return CAPTION.gather(order_caption(known.objects["shot"], deferred), {"full": content})
 
 
 def inputs(*attached: Json) -> CaptionInputs:
-    return existing(gathered(*attached))
+    return not_none(gathered(*attached))
 
 
 def test_the_images_and_the_call_that_returned_them_are_sent() -> None:

@@ -14,7 +14,7 @@ from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain.helper import accepting
 from tests.domain.remembered import BRANCH, created, degraded, remembered
-from tests.existing import existing
+from tests.not_none import not_none
 
 INPUTS = GoalInputs(
     prompt="Prüfe bitte src/queue.py.", evicted=(("abc2345", "Read src/queue.py"), ("def2345", "Ran make"))
@@ -72,7 +72,7 @@ def test_the_newest_and_the_largest_evicted_objects_are_listed_while_predictions
     assert order_goal(memory, BRANCH, 9, "Go on.", None, CHAT).about.evicted == (), "nothing can be placed there"
     long = "begin <private>the code is 4711</private>" + "x" * 99_999 + "end"
     order = order_goal(memory, BRANCH, 9, long, paused, MESSAGES)
-    inputs = existing(FIND_GOAL.gather(order, {}))
+    inputs = not_none(FIND_GOAL.gather(order, {}))
     prompt = FIND_GOAL.task.write(inputs).user
     assert re.search("begin.*end.*the goal", prompt, re.DOTALL)
     assert len(prompt) < 9_999

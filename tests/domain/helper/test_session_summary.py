@@ -23,7 +23,7 @@ from mnemosyne.domain.session.state import Branch, Session
 from tests.actors.summaries import worked
 from tests.domain.helper import accepting
 from tests.domain.remembered import BRANCH, created, remembered
-from tests.existing import existing
+from tests.not_none import not_none
 
 INPUTS = SessionInputs(
     said=("user: The upload queue loses files. Fix src/queue.py.", "agent: The upload queue makes 7 retries now."),
@@ -81,7 +81,7 @@ def test_each_line_names_the_newest_object_whose_text_alone_supports_it() -> Non
     lines = ["The queue makes 7 retries.", "pytest: 12 passed", "src/queue.py makes 7 retries."]
     verdict = accepting.accepted(SUMMARIZE_SESSION.task, inputs, answer(done=lines))
     work = worked(BRANCH, task="session_summary", branch=BRANCH, turn=3, record=verdict.text)
-    summary = existing(summary_after(None, work))
+    summary = not_none(summary_after(None, work))
     assert summary.lines == tuple(f"Done: {line}" for line in lines)
     assert summary.sources == dict(zip(summary.lines[:2], ["agent22", "bash111"], strict=True))
 
@@ -103,7 +103,7 @@ def test_the_texts_of_the_first_and_last_conversations_are_sent_and_the_last_rep
     assert [line for key, line in order.about.listed if key == "file234" and "src/a.py" in line]
     block = json.dumps({"type": "text", "text": "Please fix it.<private>The code is 4711."}).encode()
     reply = json.dumps({"content": [{"type": "text", "text": "It is fixed."}]}).encode()
-    inputs = existing(SUMMARIZE_SESSION.gather(order, dict.fromkeys(order.contents, block) | {"reply": reply}))
+    inputs = not_none(SUMMARIZE_SESSION.gather(order, dict.fromkeys(order.contents, block) | {"reply": reply}))
     assert (inputs.ids[0], inputs.ids[-2:]) == (objects[0].object, ("", "file234"))
     assert (inputs.said[0].rstrip(), inputs.said[-1]) == ("user: Please fix it.", "agent: It is fixed.")
 
@@ -126,7 +126,7 @@ def test_later_sessions_get_only_lines_that_rest_on_the_agent_s_words(line: str)
 
 def test_rejected_work_keeps_the_summary_and_is_not_repeated() -> None:
     record = answer(done=["It is fixed."], open=["Test it."])
-    first = existing(summary_after(None, worked(BRANCH, task="session_summary", branch=BRANCH, turn=3, record=record)))
+    first = not_none(summary_after(None, worked(BRANCH, task="session_summary", branch=BRANCH, turn=3, record=record)))
     assert (first.title, first.lines) == ("Upload queue loses files", ("Done: It is fixed.", "Open: Test it."))
-    second = existing(summary_after(first, worked(BRANCH, task="session_summary", branch=BRANCH, turn=4, record="")))
+    second = not_none(summary_after(first, worked(BRANCH, task="session_summary", branch=BRANCH, turn=4, record="")))
     assert (second.turn, second.title) == (4, first.title)

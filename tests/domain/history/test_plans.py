@@ -8,7 +8,7 @@ from mnemosyne.domain.history.calls import AnsweredCall, read_calls
 from mnemosyne.domain.history.plans import WorkPlan, plan_after
 from mnemosyne.domain.segmentation.plan_items import ItemState
 from tests.domain.segmenting_support import Talk
-from tests.existing import existing
+from tests.not_none import not_none
 
 OPEN, DOING, DONE = "pending", "in_progress", "completed"
 
@@ -57,7 +57,7 @@ def test_a_plan_has_the_decisions_since_the_previous_plan_ended() -> None:
         ((), ["Which? one", "Which? two"]),
         ((("TodoWrite", todos(a=DONE)), asked("three"), second, asked("four")), ["Which? three", "Which? four"]),
     ):
-        assert [*existing(plan_after(calls(*decided, *more))).decisions] == expected
+        assert [*not_none(plan_after(calls(*decided, *more))).decisions] == expected
 
 
 def test_tasks_change_one_at_a_time() -> None:
@@ -79,9 +79,9 @@ def test_an_approved_plan_gives_its_list_a_title() -> None:
     """A refused plan changes nothing; newer clients state the text only in the result."""
     agreed: Made = ("ExitPlanMode", {}, "User has approved your plan.\n\n## Approved Plan:\n# Mend it\n\n1. look")
     refused: Made = ("ExitPlanMode", {"plan": "# Burn it"}, "The user doesn't want to proceed with this tool use.")
-    title = existing(plan_after(calls(agreed)))
+    title = not_none(plan_after(calls(agreed)))
     assert (title.title, title.progress, title.is_followed) == ("Mend it", None, True)
-    listed = existing(plan_after(calls(agreed, refused, ("TodoWrite", todos(a=DONE)))))
+    listed = not_none(plan_after(calls(agreed, refused, ("TodoWrite", todos(a=DONE)))))
     assert (listed.title, listed.progress, listed.is_followed) == ("Mend it", "1 of 1", False)
 
 
@@ -101,7 +101,7 @@ def test_unrelated_calls_make_no_plan(made: Any) -> None:
 
 
 def test_a_list_without_items_is_not_followed() -> None:
-    found = existing(plan_after(calls(("TodoWrite", todos()))))
+    found = not_none(plan_after(calls(("TodoWrite", todos()))))
     assert (found.progress, found.is_followed) == (None, False)
 
 
@@ -114,4 +114,4 @@ def test_a_list_and_tasks_replace_each_other() -> None:
 def test_a_call_that_failed_changes_nothing() -> None:
     first, second = calls(("TodoWrite", todos(a=OPEN)), ("TodoWrite", todos(a=DONE)))
     failed = AnsweredCall(turn=3, id="x", tool="TodoWrite", given=second.given, said="no", failed=True)
-    assert [each.state for each in existing(plan_after([first, failed])).items] == [ItemState.OPEN]
+    assert [each.state for each in not_none(plan_after([first, failed])).items] == [ItemState.OPEN]

@@ -14,7 +14,7 @@ from mnemosyne.domain.session.ledger import equivalents
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.window.situation import PendingRequest
 from mnemosyne.domain.wire import transcript
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.replay.recordings import played, session, streams
 from tests.replay.session_tapes import requests, tape_of
 
@@ -55,7 +55,7 @@ def test_the_preview_assumes_the_cost_of_an_unmanaged_session() -> None:
 def test_the_preview_changes_only_wire_and_ledger_of_the_session() -> None:
     _, found, asked = make_preview_inputs()
     managed = rewrite_preview.assume_managed(found, asked)
-    wire = existing(managed.branches["main"].wire)
+    wire = not_none(managed.branches["main"].wire)
     assert (wire.at, wire.epoch, wire.rewritten, wire.since) == (found.began.at, 1, 0, None)
     assert (managed.memory, managed.version) == (found.session.memory, found.session.version)
     assert found.session.branches["main"].wire is None

@@ -8,7 +8,7 @@ import pytest
 from mnemosyne.domain.history.run_comparison import Run, compare_runs
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.blocks import result, text
-from tests.existing import existing
+from tests.not_none import not_none
 
 Block = dict[str, Any]
 
@@ -80,5 +80,5 @@ def test_a_run_that_begins_with_the_history_of_another_diverges_at_its_first_new
     contents = ([text("Go.")], [THOUGHT, call("a", "x.py")], [result("a", "1\n")], [text("Else.")])
     whole = run(*contents)
     later = Run(MESSAGES, whole.request, whole.reply, [1, 1, 1], 1)
-    found = existing(compare_runs(FIRST, later).divergence)
+    found = not_none(compare_runs(FIRST, later).divergence)
     assert [(each.turn, each.name) for each in (found.first, found.second) if each] == [(2, "text"), (1, "text")]

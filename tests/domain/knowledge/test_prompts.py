@@ -17,7 +17,7 @@ from mnemosyne.domain.knowledge.kinds import EntryKind, EntrySource
 from mnemosyne.domain.knowledge.prompts import LONGEST_TYPED, LearnedFact, SubmittedPrompt, find_remembered
 from mnemosyne.errors import BadEntry
 from tests.domain.knowledge.support import FIRST, HERE, KnowledgePlace, draft, entry
-from tests.existing import existing
+from tests.not_none import not_none
 
 PNPM = "we use pnpm, not npm"
 
@@ -43,7 +43,7 @@ def learn(place: KnowledgePlace, said: SubmittedPrompt, words: str = PNPM, **fie
 
 def obey(place: KnowledgePlace, said: SubmittedPrompt) -> WriteOutcome:
     """The effect of a prompt that begins with ``remember``."""
-    found = existing(find_remembered(said.text))
+    found = not_none(find_remembered(said.text))
     return place.take(LearnFacts(at=FIRST, write=place.write(), facts=(found,), prompt=said, commanded=True))
 
 

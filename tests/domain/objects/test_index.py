@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.index import KEYS, READS, RECENT, ObjectPaths, Showing
 from mnemosyne.domain.objects.kinds import ObjectKind
-from tests.existing import existing
+from tests.not_none import not_none
 
 RANGES = st.tuples(st.integers(1, 50), st.integers(1, 50)).map(lambda both: (min(both), max(both)))
 
@@ -47,7 +47,7 @@ def test_edit_is_the_latest_change_and_makes_earlier_reads_stale() -> None:
 def test_source_is_found_only_after_its_place() -> None:
     index = after(Thing(kind=ObjectKind.TOOL_RESULT, source_key="ls", places=(BlockPlace(4, 0),)))
     assert index.find_before("ls", BlockPlace(4, 0)) is None
-    assert existing(index.find_before("ls", BlockPlace(5, 0))).target == "o0"
+    assert not_none(index.find_before("ls", BlockPlace(5, 0))).target == "o0"
 
 
 def test_index_size_is_bounded() -> None:

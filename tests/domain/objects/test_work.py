@@ -24,7 +24,7 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import DeferredSummary, losses_of, missing_of
 from mnemosyne.domain.text.entities import SpecificKind
 from tests.domain.remembered import made, summarized
-from tests.existing import existing
+from tests.not_none import not_none
 
 L1, L2 = Fidelity.DETAILED, Fidelity.COMPACT
 
@@ -50,10 +50,10 @@ def lacked(state: Memory, name: str = "a") -> DeferredSummary | None:
 
 def test_an_object_lacks_an_l1_first_and_then_an_l2_made_of_it() -> None:
     state = fold(created("a"))
-    first = existing(lacked(state))
+    first = not_none(lacked(state))
     assert (first.fidelity, first.detailed, first.target_chars) == (L1, None, 1_500)
     state = fold(created("a"), *decide(done("a", L1), state))
-    second = existing(lacked(state))
+    second = not_none(lacked(state))
     assert (second.fidelity, second.detailed, second.target_chars) == (L2, b"t" * 32, 250)
     state = reduce(memory.evolve, decide(done("a", L2), state), state)
     assert lacked(state) is None

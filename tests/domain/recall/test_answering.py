@@ -13,7 +13,7 @@ from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.sources import Source
 from mnemosyne.domain.session.input_events import GroundedSentence
 from tests.domain.remembered import created, remembered
-from tests.existing import existing
+from tests.not_none import not_none
 
 
 def source(text: str, id: str = "a", **more: Any) -> Source:
@@ -77,7 +77,7 @@ def test_unknown_compound_name_has_no_answer_whatever_else_matches(name: str) ->
 def test_helper_gets_more_of_more_sources_than_an_answer_quotes() -> None:
     sources = [source("".join(f"part {n}.{m} of the pool\n\n" for m in range(900)), str(n)) for n in range(9)]
     objects = remembered(*(created(each.id, 2 * n + 1) for n, each in enumerate(sources))).objects
-    asked = existing(question_for("which pool?", sources, objects, size))
+    asked = not_none(question_for("which pool?", sources, objects, size))
     quoted = {quote.object_id for quote, _ in answer("which pool?", sources, 80, size)}
     assert {each.object for each in asked.passages} > quoted
     assert HELPER_TOKENS // 2 < sum(size(each.text) for each in asked.passages) <= HELPER_TOKENS
@@ -116,7 +116,7 @@ def test_parts_of_another_source_precede_more_parts_of_the_same() -> None:
 def test_helper_also_receives_parts_that_share_no_word_with_the_question() -> None:
     sources = [source("The port is 8443.", "a"), source("The server listens where the file says.", "b")]
     objects = remembered(*(created(each.id, 2 * n + 1) for n, each in enumerate(sources))).objects
-    asked = existing(question_for("which port?", sources, objects, size))
+    asked = not_none(question_for("which port?", sources, objects, size))
     assert [each.text for each in asked.passages] == [each.text for each in sources]
 
 

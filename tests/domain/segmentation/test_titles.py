@@ -5,7 +5,7 @@ import pytest
 from mnemosyne.domain.segmentation.titles import LONGEST, title_of
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.responses import RESPONSES
-from tests.existing import existing
+from tests.not_none import not_none
 
 
 def title(*messages: object) -> str | None:
@@ -70,6 +70,6 @@ def test_codex_sessions_are_titled_by_typed_text_and_not_by_codexs_additions(ope
 
 
 def test_a_title_is_one_short_line() -> None:
-    shortened = existing(title(user("word " * 100)))
+    shortened = not_none(title(user("word " * 100)))
     assert len(shortened) <= LONGEST
     assert shortened.endswith("word…")

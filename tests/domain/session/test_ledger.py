@@ -33,8 +33,8 @@ from mnemosyne.domain.wire import transcript
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import UNMANAGED
 from tests.domain.recorded import dumps
-from tests.existing import existing
 from tests.lab.evaluation.recordings import STEPS, Step, sized, traced
+from tests.not_none import not_none
 from tests.profiles import examples
 
 MODEL = "claude-opus-4-5"
@@ -65,7 +65,7 @@ def history(turns: int, words: str = WORDS) -> list[Json]:
 
 @cache  # the examples of a property share a few requests
 def layout(raw: bytes) -> PromptLayout:
-    return existing(lay_out(transcript.read(raw).transcript))
+    return not_none(lay_out(transcript.read(raw).transcript))
 
 
 def turn(
@@ -252,7 +252,7 @@ def uncached(turns: int) -> list[AccountTurn]:
 def test_a_provider_that_never_reads_its_cache_deviates_within_a_few_turns() -> None:
     events, held = account_all(uncached(8))
     assert [event.deviates for event in events].index(True) < 6
-    why = existing(why_to_stop(held))
+    why = not_none(why_to_stop(held))
     assert "times what its cache's rules let us expect, over the last 8 turns" in why
 
 

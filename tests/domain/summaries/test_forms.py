@@ -14,7 +14,7 @@ from mnemosyne.domain.summaries import extractive
 from mnemosyne.domain.summaries.forms import RecordedForm, extract
 from tests.actors.summaries import long_text
 from tests.domain.objects.test_work import created
-from tests.existing import existing
+from tests.not_none import not_none
 
 TEXT = long_text("alpha")
 
@@ -33,7 +33,7 @@ def stored(text: str) -> bytes:
 
 
 def test_an_l1_has_at_most_a_third_of_the_text_and_names_its_own_bytes() -> None:
-    form = existing(made(TEXT, stored(TEXT)))
+    form = not_none(made(TEXT, stored(TEXT)))
     command = form.command
     assert 0 < len(form.text) <= 0.3 * len(TEXT)
     assert (command.object, command.fidelity, command.helper, command.at) == (
@@ -61,6 +61,6 @@ def test_a_text_of_blanks_makes_no_l1() -> None:
 
 def test_an_object_that_has_an_l1_gets_no_other() -> None:
     known = remembered(TEXT)
-    form = existing(extract(known.objects["a"], known, stored(TEXT), 7))
+    form = not_none(extract(known.objects["a"], known, stored(TEXT), 7))
     known = reduce(memory.evolve, decide(form.command, known), known)
     assert extract(known.objects["a"], known, stored(TEXT), 8) is None

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.summaries.renditions import ProposedRendition, RenditionRequest, find_fault
-from tests.existing import existing
+from tests.not_none import not_none
 
 SOURCE = (
     "The middleware in src/auth/middleware.ts calls handleAuth, which checks the token. When the token has expired it "
@@ -25,7 +25,7 @@ def asked(text: str = SOURCE, target: int = 220, kind: ObjectKind = ObjectKind.D
 
 
 def reason(request: RenditionRequest, text: str, declared: Losses | None = None) -> str:
-    return existing(find_fault(request, ProposedRendition(text, declared or Losses())))
+    return not_none(find_fault(request, ProposedRendition(text, declared or Losses())))
 
 
 def test_summary_in_other_spellings_is_accepted() -> None:

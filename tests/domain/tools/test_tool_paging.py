@@ -24,7 +24,7 @@ from mnemosyne.domain.window import upstream_history
 from mnemosyne.domain.wire import json_spans, transcript
 from mnemosyne.domain.wire.messages import MESSAGES
 from tests.domain.recorded import dumps
-from tests.existing import existing
+from tests.not_none import not_none
 
 Json = dict[str, Any]
 
@@ -40,7 +40,7 @@ def tool(name: str, size: int, **more: Any) -> Json:
 
 
 def elements(tools: bytes) -> list[bytes]:
-    ranges = existing(json_spans.elements(tools, 0))
+    ranges = not_none(json_spans.elements(tools, 0))
     return [tools[start:end] for start, end in ranges]
 
 

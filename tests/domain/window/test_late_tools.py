@@ -17,7 +17,7 @@ from mnemosyne.domain.window.situation import Sizes, situation_of
 from mnemosyne.domain.window.window_size import WINDOW
 from tests.domain.recorded import dumps
 from tests.domain.stories import Story
-from tests.existing import existing
+from tests.not_none import not_none
 
 SETTINGS = ServerSettings(window=WINDOW, manages_small=False)
 TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
@@ -78,7 +78,7 @@ def test_small_first_request_waits_for_tools_even_if_the_client_could_not_wait()
 
 def test_tools_are_added_only_after_the_cache_expired() -> None:
     for after, come in ((4 * MINUTE, False), (5 * MINUTE, True)):
-        found = existing(late_tools.find(opening(waiting(100), body(100, 20_000), MINUTE + after), Sizes()))
+        found = not_none(late_tools.find(opening(waiting(100), body(100, 20_000), MINUTE + after), Sizes()))
         assert found.are_free is come
         assert (found.command.mode, found.command.late) == (Mode.MANAGE, True)
 
@@ -97,7 +97,7 @@ def test_tools_are_added_at_once_without_a_cache_or_for_another_model() -> None:
     known = attrs.evolve(same.before.branches["main"], began=began)
     other = attrs.evolve(same, before=attrs.evolve(same.before, branches={"main": known}))
     for each in (unmarked, other):
-        assert existing(late_tools.find(each, Sizes())).are_free
+        assert not_none(late_tools.find(each, Sizes())).are_free
 
 
 def test_tools_are_not_added_if_managing_is_off_or_unwanted_or_thinking_must_stay() -> None:
@@ -120,13 +120,13 @@ def test_fork_waits_for_tools_like_its_parent() -> None:
     opening(story, body(100, 200), 2 * MINUTE)
     fork = opening(story, body(100, 20_000), 10 * MINUTE)
     assert fork.opened is not None
-    assert existing(late_tools.find(fork, Sizes())).are_free
+    assert not_none(late_tools.find(fork, Sizes())).are_free
 
 
 def test_history_continues_with_the_requests_of_the_client() -> None:
     ripe = opening(waiting(100), body(100, 20_000), 10 * MINUTE)
-    found = existing(late_tools.find(ripe, Sizes()))
-    wire = existing(found.session.branches["main"].wire)
+    found = not_none(late_tools.find(ripe, Sizes()))
+    wire = not_none(found.session.branches["main"].wire)
     branch = ripe.session.branches["main"]
     assert (wire.epoch, wire.ends, wire.body_version, wire.at) == (0, (), branch.body_version, MINUTE)
     assert (found.asked.before.epoch, found.asked.history.epoch) == (0, 1)
@@ -136,8 +136,8 @@ def test_history_continues_with_the_requests_of_the_client() -> None:
 
 def test_adding_tools_rewrites_the_whole_prompt() -> None:
     ripe = opening(waiting(100), body(100, 20_000), 2 * MINUTE)
-    found = existing(late_tools.find(ripe, Sizes()))
-    wire = existing(found.session.branches["main"].wire)
+    found = not_none(late_tools.find(ripe, Sizes()))
+    wire = not_none(found.session.branches["main"].wire)
     situation = situation_of(found.asked, found.session, wire, Sizes())
     assert situation.joining > 0
     held = situation.prompt - situation.new - situation.joining
@@ -153,8 +153,8 @@ def test_joining_reads_and_weighs_each_message_once(monkeypatch: pytest.MonkeyPa
     read, weighed, sizes = Counted(upstream_history.first), Counted(tokens.features_of_message), Sizes()
     monkeypatch.setattr(upstream_history, "first", read)
     monkeypatch.setattr(situation, "features_of_message", weighed)
-    found = existing(late_tools.find(ripe, sizes))
-    wire = existing(found.session.branches["main"].wire)
+    found = not_none(late_tools.find(ripe, sizes))
+    wire = not_none(found.session.branches["main"].wire)
     situation_of(found.asked, found.session, wire, sizes)
     assert (read.calls, weighed.calls) == (1, len(found.asked.read.messages))
 

@@ -31,7 +31,7 @@ from mnemosyne.domain.window.planning import (
     sum_freed,
     want,
 )
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.profiles import examples
 
 MINUTE = 60_000_000
@@ -209,7 +209,7 @@ def test_a_graded_rewrite_shows_no_more_than_the_session_can_afford() -> None:
     objects = [candidate(number, tokens=(3_000, 900, 600, 40, 20)) for number in range(10)]
     spent = {"billed": Fraction(368_000), "shadow": Fraction(368_000)}
     now = holding(objects, turn=60, mode=FidelityMode.GRADED, **spent)
-    plan = existing(planned(now, *objects))
+    plan = not_none(planned(now, *objects))
     assert find_refusal(now, objects, plan.fidelities) is None
     freed = sum_freed(objects, plan.fidelities)
     assert plan.payback == max(1, ceil(plan.price / (freed * now.read)))
@@ -251,7 +251,7 @@ def test_one_hour_cache_is_used_only_after_a_break_and_from_savings(
 
 
 def test_cold_cache_triggers_a_rewrite() -> None:
-    plan = existing(planned(situation(idle=5 * MINUTE), candidate(last_use=30)))
+    plan = not_none(planned(situation(idle=5 * MINUTE), candidate(last_use=30)))
     assert plan.fidelities == {"id0": Fidelity.EVICTED}
     assert plan.price == 0
     assert plan.payback is None
@@ -271,7 +271,7 @@ def test_session_over_the_cost_limit_allows_only_free_or_quickly_paid_rewrites()
     assert planned(holding([old, large], idle=5 * MINUTE, **behind), old, large) is not None
     assert planned(holding([old, stays], **behind), old, stays) is None
     deep = [attrs.evolve(old, key=f"other{number}") for number in range(2)]
-    plan = existing(planned(holding([*deep, stays], **behind), *deep, stays))
+    plan = not_none(planned(holding([*deep, stays], **behind), *deep, stays))
     assert plan.payback is not None
     assert plan.payback <= RULE.soon
 
@@ -302,7 +302,7 @@ def test_warm_rewrite_waits_until_keeping_cost_more_than_the_rewrite() -> None:
 
 def test_the_expected_payback_is_the_price_over_what_each_request_saves() -> None:
     objects = [candidate(0), candidate(1), candidate(2, tokens=(10_000, None, None, 40, 20), kept=True)]
-    plan = existing(planned(holding(objects, turn=60), *objects))
+    plan = not_none(planned(holding(objects, turn=60), *objects))
     price = (10_000 + 2 * 20) * Fraction(115, 100) - 2 * 7_980 * Fraction(1, 10)
     assert plan.price == price
     assert plan.payback == ceil(price / (2 * 7_980 * Fraction(1, 10)))
@@ -310,7 +310,7 @@ def test_the_expected_payback_is_the_price_over_what_each_request_saves() -> Non
 
 def test_rewrite_that_keeps_almost_nothing_pays_off_with_the_next_request() -> None:
     large = candidate(tokens=(12_000, None, None, 40, 20))
-    plan = existing(planned(holding([large]), large))
+    plan = not_none(planned(holding([large]), large))
     assert plan.price < 0
     assert plan.payback == 1
 
@@ -323,7 +323,7 @@ def test_small_gain_does_not_justify_a_warm_rewrite() -> None:
 def test_nearly_full_window_does_not_wait_for_regret_and_evicts_more() -> None:
     young = candidate(tokens=(12_000, None, None, 40, 20), last_use=42)
     assert planned(situation(), young) is None
-    plan = existing(planned(situation(prompt=130_000), young))
+    plan = not_none(planned(situation(prompt=130_000), young))
     assert plan.fidelities == {"id0": Fidelity.EVICTED}
     assert planned(situation(prompt=130_000, billed=Fraction(520_000)), young) is None
 
@@ -332,7 +332,7 @@ def test_overflowing_window_is_rewritten_at_any_price_only_if_that_saves_the_tur
     objects = [candidate(number, last_use=48) for number in range(2)]
     assert planned(situation(prompt=155_000, billed=Fraction(900_000)), *objects) is None
     assert planned(situation(prompt=190_000, billed=Fraction(900_000)), *objects) is None
-    plan = existing(planned(situation(prompt=161_000, billed=Fraction(900_000)), *objects))
+    plan = not_none(planned(situation(prompt=161_000, billed=Fraction(900_000)), *objects))
     assert plan.fidelities == {"id0": Fidelity.EVICTED, "id1": Fidelity.EVICTED}
 
 
@@ -370,7 +370,7 @@ def test_hurry_increases_until_there_is_room() -> None:
     parts = [candidate(number, born=39 + number, last_use=39 + number) for number in range(10)]
     sizes = {number: attrs.evolve(each, tokens=(2_500, None, None, 40, 20)) for number, each in enumerate(parts)}
     now = holding(list(sizes.values()), window=52_000, exchange=1)
-    plan = existing(planned(now, *sizes.values(), candidate(99, tags=("edit",), born=48, last_use=48, kept=True)))
+    plan = not_none(planned(now, *sizes.values(), candidate(99, tags=("edit",), born=48, last_use=48, kept=True)))
     assert now.prompt - 2_480 * len(plan.fidelities) <= RULE.room * now.window
     assert [*plan.fidelities] == [each.key for each in parts[: len(plan.fidelities)]]
 
@@ -391,9 +391,9 @@ def test_overflow_evicts_least_recently_used_first_until_the_limit_holds() -> No
         for number in range(1, 9)
     ]
     rich = situation(prompt=165_000, shadow=Fraction(1_500_000))
-    plan = existing(planned(rich, said, candidate(9, kept=True), *written))
+    plan = not_none(planned(rich, said, candidate(9, kept=True), *written))
     assert [*plan.fidelities] == [f"id{number}" for number in range(8, 3, -1)]
-    plan = existing(planned(attrs.evolve(rich, prompt=200_000), said, candidate(9, kept=True), *written))
+    plan = not_none(planned(attrs.evolve(rich, prompt=200_000), said, candidate(9, kept=True), *written))
     assert [*plan.fidelities] == [*(f"id{number}" for number in range(8, 0, -1)), "id0"]
 
 
@@ -416,11 +416,11 @@ def test_overflow_keeps_little_if_only_uncached_input_has_a_price() -> None:
     sizes = (4_000, None, None, 40, 20)
     objects = [candidate(number, last_use=12 + number, tags=("edit",), tokens=sizes) for number in range(34)]
     at_home = holding(objects, read=Fraction(0), write=Fraction(1))
-    plan = existing(planned(at_home, *objects))
+    plan = not_none(planned(at_home, *objects))
     left = at_home.prompt - sum(3_980 for _ in plan.fidelities)
     assert at_home.fixed < left <= at_home.fixed + RULE.reread
     assert [*plan.fidelities] == [each.key for each in objects[: len(plan.fidelities)]]
-    elsewhere = existing(planned(attrs.evolve(at_home, read=Fraction(1, 10)), *objects))
+    elsewhere = not_none(planned(attrs.evolve(at_home, read=Fraction(1, 10)), *objects))
     assert len(elsewhere.fidelities) < len(plan.fidelities)
 
 
@@ -496,7 +496,7 @@ def test_files_read_for_the_current_task_stay_until_something_is_written() -> No
 def test_full_window_keeps_the_newest_files_read_for_the_task() -> None:
     files = [candidate(number, born=20 + number, last_use=20 + number) for number in range(18)]
     now = holding(files, exchange=20, turn=40)
-    plan = existing(planned(now, *files))
+    plan = not_none(planned(now, *files))
     stay = [each for each in files if each.key not in plan.fidelities]
     assert stay == files[-len(stay) :]
     assert len(stay) > 5
@@ -596,7 +596,7 @@ def test_only_a_full_window_is_rewritten_if_cache_reads_are_free() -> None:
     free = {"read": Fraction(0), "write": Fraction(1), "ttl": FOREVER, "idle": 60 * MINUTE}
     for prompt in (100_000, 150_000):
         assert planner(situation(prompt=prompt, **free), lambda: objects) is None
-    plan = existing(planner(situation(prompt=159_000, **free), lambda: objects))
+    plan = not_none(planner(situation(prompt=159_000, **free), lambda: objects))
     assert plan.reason == "the window overflows"
 
 

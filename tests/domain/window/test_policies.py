@@ -24,7 +24,7 @@ from mnemosyne.domain.window.planning import (
 )
 from mnemosyne.domain.window.policies import BUILT_IN, ZONES, PolicyFailed, guard, lower, plan, plan_of, zones
 from tests.domain.window.test_planning import SITUATIONS, candidate, candidates, holding, situation
-from tests.existing import existing
+from tests.not_none import not_none
 from tests.profiles import examples
 
 RUNGS = st.dictionaries(st.sampled_from([f"id{number}" for number in range(13)]), st.sampled_from(Fidelity))
@@ -152,14 +152,14 @@ def test_each_zone_takes_its_objects_down_one_rung(percent: int, steps: dict[Fid
 def test_a_zone_degrades_the_longest_unused_until_it_is_left_and_nothing_recent() -> None:
     now = filled(Fraction(51, 100))
     objects = [candidate(number, last_use=number + 1, tokens=(900, 100, 50, 40, 20)) for number in range(4)]
-    assert list(existing(zones(now, lambda: objects)).fidelities) == ["id0", "id1"]
+    assert list(not_none(zones(now, lambda: objects)).fidelities) == ["id0", "id1"]
     assert zones(now, lambda: [candidate(last_use=now.turn - 2)]) is None
 
 
 def test_an_emergency_leaves_the_last_two_turns_of_the_user() -> None:
     said = [candidate(number, tags=("user",), born=10 * number, tokens=(90,) * 5) for number in (1, 2, 3)]
     results = [candidate(number, born=number - 4 + 9) for number in range(4, 30)]
-    planned = existing(zones(filled(Fraction(96, 100), exchange=30), lambda: [*said, *results]))
+    planned = not_none(zones(filled(Fraction(96, 100), exchange=30), lambda: [*said, *results]))
     assert planned.fidelities == {each.key: Fidelity.EVICTED for each in results if each.born < 20}
 
 

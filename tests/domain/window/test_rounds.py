@@ -30,7 +30,7 @@ from mnemosyne.domain.wire.transcript import Transcript, read
 from mnemosyne.upstreams import NamedUpstream
 from tests.domain.recorded import dumps
 from tests.domain.stories import Story, origin
-from tests.existing import existing
+from tests.not_none import not_none
 
 PAGING = attrs.evolve(SETTINGS, tool_budget=500)
 TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
@@ -185,7 +185,7 @@ def test_fallback_request_drops_thinking_signed_for_another_history() -> None:
     def asked(*messages: dict[str, Any], **members: Any) -> Transcript:
         return read(body(*messages, **members)).transcript
 
-    assert b"thinking" not in existing(without_thinking(asked(PROMPT, SAID, ANSWERED)))
+    assert b"thinking" not in not_none(without_thinking(asked(PROMPT, SAID, ANSWERED)))
     assert without_thinking(asked(PROMPT)) is None
     tool = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]}
     manual = {"type": "enabled", "budget_tokens": 1_024}

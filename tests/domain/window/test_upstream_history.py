@@ -22,8 +22,8 @@ from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne_lab.provider.rules import violations
 from mnemosyne_lab.provider.signatures import check
 from tests.domain.recorded import dumps
-from tests.existing import existing
 from tests.http.managing import LOOK, SYSTEM, assert_prefixes, bare
+from tests.not_none import not_none
 from tests.profiles import examples
 
 Json = dict[str, Any]
@@ -173,7 +173,7 @@ def test_provider_accepts_any_echo_and_the_history_only_grows(played: list[tuple
         grew = conversation.turn(rounds_, echo)
         assert_prefixes(conversation.sent[since:])
         if echo == "started":  # a new process reads it from the last body sent
-            history = existing(conversation.history)
+            history = not_none(conversation.history)
             read = transcript.read(dumps(conversation.sent[-1])).transcript
             messages = tuple(message_bytes.bare(read.message_bytes(n)) for n in range(len(history.messages)))
             assert messages == history.messages

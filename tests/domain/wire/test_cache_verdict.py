@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mnemosyne.domain.wire.cache_verdict import IN_MESSAGES, IN_RESPONSES, CacheVerdict, Compared
-from tests.existing import existing
+from tests.not_none import not_none
 
 
 def _changed(kind: str, **counted: object) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def _changed(kind: str, **counted: object) -> dict[str, Any]:
 )
 def test_verdict_of_the_messages_api(reply: dict[str, Any], compared: Compared, missed: int | None) -> None:
     asked = {"diagnostics": {"previous_message_id": "msg_1"}}
-    found = existing(IN_MESSAGES.read_verdict(asked.get, reply))
+    found = not_none(IN_MESSAGES.read_verdict(asked.get, reply))
     assert (found.compared, found.missed, found.named) == (compared, missed, "msg_1")
 
 
@@ -39,7 +39,7 @@ def test_verdict_of_the_responses_api() -> None:
     miss = {"type": "cache_miss", "reason": "reasoning_effort_changed", "cache_missed_tokens": 1280}
     expected = CacheVerdict(Compared.SETTINGS, "resp_1", "reasoning_effort_changed", 1280)
     assert IN_RESPONSES.read_verdict(asked.get, {"prompt_cache_diagnostics": miss}) == expected
-    hit = existing(IN_RESPONSES.read_verdict(asked.get, {"prompt_cache_diagnostics": {"type": "cache_hit"}}))
+    hit = not_none(IN_RESPONSES.read_verdict(asked.get, {"prompt_cache_diagnostics": {"type": "cache_hit"}}))
     assert hit.compared is Compared.SAME
 
 

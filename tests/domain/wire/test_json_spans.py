@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemosyne.domain.wire import json_spans
-from tests.existing import existing
+from tests.not_none import not_none
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.just('long \\ " é ' * 40),
@@ -27,7 +27,7 @@ def written(value: object, layout: tuple[int | None, tuple[str, str]], ascii_onl
 @given(st.dictionaries(st.text(), json_values, max_size=5), layouts, st.booleans())
 def test_members_are_where_a_parser_finds_them(value: dict[str, Any], layout: Any, ascii_only: bool) -> None:
     raw = written(value, layout, True) if ascii_only else b" \n" + written(value, layout, True)
-    found = existing(json_spans.members(raw))
+    found = not_none(json_spans.members(raw))
     assert {member.key: json.loads(raw[member.value_start : member.value_end]) for member in found} == value
     assert all(raw[member.start : member.start + 1] == b'"' for member in found)
 
@@ -35,7 +35,7 @@ def test_members_are_where_a_parser_finds_them(value: dict[str, Any], layout: An
 @given(st.lists(json_values, max_size=5), layouts)
 def test_elements_are_where_a_parser_finds_them(value: list[Any], layout: Any) -> None:
     raw = written(value, layout, True)
-    found = existing(json_spans.elements(raw, 0))
+    found = not_none(json_spans.elements(raw, 0))
     assert [json.loads(raw[start:end]) for start, end in found] == value
 
 

@@ -12,7 +12,7 @@ from mnemosyne.domain.wire.rereads import (
     find_reference,
     may_be_reference,
 )
-from tests.existing import existing
+from tests.not_none import not_none
 
 REMINDER = "<system-reminder>\nBe brief.\n</system-reminder>"
 
@@ -27,7 +27,7 @@ def test_every_captured_wording_is_found_alone_and_before_reminders(wording: Wor
         (wording_text(wording), ""),
         (f"{wording_text(wording)}\n\n{REMINDER}\n{REMINDER}", f"{REMINDER}\n{REMINDER}"),
     ):
-        reference = existing(find_reference(text))
+        reference = not_none(find_reference(text))
         assert (reference.wording, reference.rest) == (wording, rest)
 
 

@@ -155,9 +155,9 @@ def test_violation_is_named_by_exactly_its_rule(name: str) -> None:
 
 
 def test_missing_result_has_the_message_that_clients_match() -> None:
-    [breach] = violations(body(user("go"), assistant(call("a"), call("b")), user("no")), [])
-    assert "`tool_use` ids were found without `tool_result` blocks immediately after: a, b" in breach.message
-    assert breach.path == "messages.1"
+    [violation] = violations(body(user("go"), assistant(call("a"), call("b")), user("no")), [])
+    assert "`tool_use` ids were found without `tool_result` blocks immediately after: a, b" in violation.message
+    assert violation.path == "messages.1"
 
 
 @pytest.mark.parametrize("lines", [1, 2])
@@ -176,9 +176,9 @@ def test_counting_needs_no_max_tokens() -> None:
 
 def test_body_over_32_megabytes_is_too_large() -> None:
     assert too_large(LARGEST_BODY) is None
-    breach = too_large(LARGEST_BODY + 1)
-    assert breach is not None
-    assert breach.rule == "R8"
+    violation = too_large(LARGEST_BODY + 1)
+    assert violation is not None
+    assert violation.rule == "R8"
 
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne_lab.provider.rules_openai import find_chat_breaches
+from mnemosyne_lab.provider.rules_openai import find_chat_violations
 from tests.lab.provider.building import Json
 from tests.lab.provider.building_openai import CHAT_TOOL, chat, chat_call, chat_result
 
@@ -22,7 +22,7 @@ USER: Json = {"role": "user", "content": "hello"}
     ],
 )
 def test_valid_request_breaks_no_rule(request_body: Json) -> None:
-    assert find_chat_breaches(request_body) == []
+    assert find_chat_violations(request_body) == []
 
 
 @pytest.mark.parametrize(
@@ -48,19 +48,20 @@ def test_valid_request_breaks_no_rule(request_body: Json) -> None:
     ],
 )
 def test_each_violation_has_the_message_of_the_api(request_body: Json, rule: str, told: str) -> None:
-    found = find_chat_breaches(request_body)
+    found = find_chat_violations(request_body)
     assert found[0].rule == rule
     assert told in found[0].message
 
 
 def test_ids_of_one_message_are_unique() -> None:
     calls = chat_call("a")["tool_calls"] * 2
-    found = find_chat_breaches(chat(USER, {**chat_call("a"), "tool_calls": calls}, chat_result("a"), chat_result("a")))
+    message = {**chat_call("a"), "tool_calls": calls}
+    found = find_chat_violations(chat(USER, message, chat_result("a"), chat_result("a")))
     assert [each.message for each in found] == ["Duplicate value for 'tool_calls' id 'a'"]
 
 
 def test_arguments_that_are_no_string_are_refused() -> None:
     message = chat_call("a")
     message["tool_calls"][0]["function"]["arguments"] = {}
-    (breach,) = find_chat_breaches(chat(USER, message, chat_result("a"), tools=[CHAT_TOOL]))
-    assert breach.path == "messages[1].tool_calls[0].function.arguments"
+    (violation,) = find_chat_violations(chat(USER, message, chat_result("a"), tools=[CHAT_TOOL]))
+    assert violation.path == "messages[1].tool_calls[0].function.arguments"

@@ -81,15 +81,15 @@ def test_tools_may_change_behind_a_user_message(name: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_misplaced_or_malformed_change_is_refused(name: str) -> None:
     rule, request = BROKEN[name]
-    assert {breach.rule for breach in violations(request, HEADERS)} == {rule}
+    assert {violation.rule for violation in violations(request, HEADERS)} == {rule}
 
 
 def test_definition_needs_its_own_beta_and_a_reference_an_older_one() -> None:
     older = [("anthropic-beta", "mid-conversation-tool-changes-2026-07-01")]
     defined, referred = FINE["after a prompt"], FINE["removed and added again"]
-    assert [breach.rule for breach in violations(defined, older)] == ["R7"]
+    assert [violation.rule for violation in violations(defined, older)] == ["R7"]
     assert violations(referred, older) == []
-    assert [breach.rule for breach in violations(referred, [])] == ["R7"]
+    assert [violation.rule for violation in violations(referred, [])] == ["R7"]
 
 
 def test_definition_leaves_the_prompt_before_it_unchanged_unless_no_tool_is_loaded() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from mnemosyne_lab.provider.responses import seal
-from mnemosyne_lab.provider.rules_openai import find_responses_breaches
+from mnemosyne_lab.provider.rules_openai import find_responses_violations
 from tests.lab.provider.building import Json
 from tests.lab.provider.building_openai import asked, item_call, item_result
 
@@ -42,7 +42,7 @@ CUSTOM = item_call("a", "custom_tool_call"), item_result("a", "custom_tool_call_
     ],
 )
 def test_valid_request_breaks_no_rule(request_body: Json) -> None:
-    assert find_responses_breaches(request_body, SECRET) == []
+    assert find_responses_violations(request_body, SECRET) == []
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_valid_request_breaks_no_rule(request_body: Json) -> None:
     ],
 )
 def test_each_violation_has_the_message_of_the_api(request_body: Json, rule: str, told: str) -> None:
-    found = find_responses_breaches(request_body, SECRET)
+    found = find_responses_violations(request_body, SECRET)
     assert found[0].rule == rule
     assert told in found[0].message
 
@@ -85,10 +85,10 @@ def test_each_violation_has_the_message_of_the_api(request_body: Json, rule: str
     "sealed", ["", "gAAAA", seal(b"of another issuer", "function_call a", "hm"), thought()["encrypted_content"] + "\n"]
 )
 def test_foreign_or_changed_encrypted_content_is_refused(sealed: str) -> None:
-    (breach,) = find_responses_breaches(
+    (violation,) = find_responses_violations(
         asked(thought(encrypted_content=sealed), item_call("a"), item_result("a")), SECRET
     )
-    assert (breach.code, breach.status) == (("invalid_encrypted_content", 400) if sealed else (None, 404))
+    assert (violation.code, violation.status) == (("invalid_encrypted_content", 400) if sealed else (None, 404))
 
 
 def test_every_changed_character_of_encrypted_content_is_noticed() -> None:
@@ -96,10 +96,10 @@ def test_every_changed_character_of_encrypted_content_is_noticed() -> None:
     for place, character in enumerate(sealed):
         changed = sealed[:place] + ("A" if character != "A" else "B") + sealed[place + 1 :]
         body = asked(thought(encrypted_content=changed), item_call("a"), item_result("a"))
-        assert [each.code for each in find_responses_breaches(body, SECRET)] == ["invalid_encrypted_content"]
+        assert [each.code for each in find_responses_violations(body, SECRET)] == ["invalid_encrypted_content"]
 
 
 def test_reference_to_a_server_side_item_is_not_found() -> None:
-    (breach,) = find_responses_breaches(asked(USER, {"type": "item_reference", "id": "msg_1"}), SECRET)
-    assert breach.status == 404
-    assert "msg_1" in breach.message
+    (violation,) = find_responses_violations(asked(USER, {"type": "item_reference", "id": "msg_1"}), SECRET)
+    assert violation.status == 404
+    assert "msg_1" in violation.message

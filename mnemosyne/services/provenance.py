@@ -35,8 +35,8 @@ async def find_provenance(
     stream, history = await sessions.read_history(archive, session)
     if not history.attempts:
         raise NotFound(f"Session {stream} has no turns.")
-    began = [each.began for each in reversed(history.attempts)]
-    last = next((each for each in began if history.line(each.branch).opened.is_interactive), began[0])
+    newest = [each.began for each in reversed(history.attempts)]
+    last = next((each for each in newest if history.line(each.branch).opened.is_interactive), newest[0])
     if branch is None and turn is None:
         return Provenance(session=stream, branch=last.branch, turn=last.turn)
     began = history.turn(branch or last.branch, turn)[-1].began

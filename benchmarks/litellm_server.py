@@ -77,7 +77,7 @@ def _wait_for(url: str, process: "subprocess.Popen[bytes]") -> None:
         with suppress(OSError):
             urllib.request.urlopen(f"{url}/health/liveliness", timeout=5).close()
             return
-        time.sleep(0.2)  # it does not tell by itself
+        time.sleep(0.2)  # it sends no notification
     process.kill()
     raise RuntimeError("LiteLLM does not answer")
 

@@ -22,17 +22,16 @@ MOST_MODELS = 50
 OTHER_MODELS = "other"
 
 MOST_WAITING = 1_000
-"""Maximum number of attempts that wait for their account."""
+"""Maximum number of attempts kept until they are accounted."""
 
 
 @attrs.define
 class RecordTally:
     """The counts. ``turns`` are ended turns by outcome: ``finished``, ``refused`` (the reply was an error) or
-    ``interrupted``. ``gap_turns`` went unrecorded. ``policy_failures`` are requests for which a
-    policy gave no usable plan. ``rounds`` are the turns' upstream requests, ``balances`` the actual
-    and simulated usage by model, ``helpers`` the cost of helper models in nanodollars. ``fidelities`` are the
-    changes of objects' fidelities, by the new one, ``faults`` the page faults. ``bytes`` are those of durable appends
-    before compression.
+    ``interrupted``. ``gap_turns`` went unrecorded. ``policy_failures`` are requests for which a policy gave no usable
+    plan. ``rounds`` are the turns' upstream requests, ``balances`` the actual and simulated usage by model, ``helpers``
+    the cost of helper models in nanodollars. ``fidelities`` are the changes of objects' fidelities, by the new one,
+    ``faults`` the page faults. ``bytes`` are those of durable appends before compression.
     """
 
     turns: Counter[str] = attrs.field(factory=Counter)

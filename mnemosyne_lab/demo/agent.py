@@ -20,7 +20,7 @@ from mnemosyne.domain.wire.exchange import Upstream, UpstreamRequest
 from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
 from mnemosyne.errors import UpstreamFailed
 
-# Its tools, which really run, in a folder that the demo made for them
+# The tools of the agent, which really run, in a folder of the demo
 
 COMMAND_SECONDS = 30.0
 

@@ -52,7 +52,7 @@ def _balances(events: Iterable[Recorded[Any]]) -> Mapping[str, Balance]:
             known.setdefault(event.address, BilledReplies()).note(event)
         elif isinstance(event, TurnAccounted):
             balances[event.branch] += balance_of_turn(event, known.pop(event.address, BilledReplies()).replies)
-    for address, attempt in known.items():  # those without an account
+    for address, attempt in known.items():  # unaccounted ones
         balances[address.branch] += balance_of_replies(attempt)
     return balances
 

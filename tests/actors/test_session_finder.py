@@ -66,8 +66,8 @@ async def test_last_operator_switch_applies_while_the_directory_is_silent(
             assert [await finder.off_since() for _ in range(3)] == [word] * 3
 
 
-async def test_the_end_of_a_session_closes_it_under_any_name(log: StoppableLog) -> None:
-    """A name is recorded without half surrogates, which no database takes."""
+async def test_session_whose_name_has_an_unpaired_surrogate_can_be_closed(log: StoppableLog) -> None:
+    """A name is recorded without unpaired surrogates, which the database cannot store."""
     async with open_process(log) as process:
         turn = process.opener.open_turn(of_opencode("s\ud83d", None), request("Go on."), MESSAGES)
         await turn.note_begun()

@@ -318,7 +318,7 @@ async def test_expected_reads_of_a_rewritten_prompt_are_those_of_the_provider(ma
         (ResponsesTalk, {"background": True}, "fetches the replies later", True),
     ],
 )
-async def test_conversation_whose_replies_cannot_be_rewritten_is_only_recorded_with_the_reason(
+async def test_conversation_whose_replies_cannot_be_rewritten_is_not_managed(
     make: type[Talk], members: Json, why: str, later: bool
 ) -> None:
     """From its start, or from the ``later`` request that is the first of that kind."""

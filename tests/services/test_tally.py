@@ -98,7 +98,7 @@ def test_the_number_of_models_is_bounded() -> None:
     assert tally.balances[OTHER_MODELS].turns == 2
 
 
-def test_a_reply_without_an_account_costs_the_same_on_both_sides() -> None:
+def test_an_unaccounted_reply_costs_the_same_on_both_sides() -> None:
     tally = RecordTally()
     tally.note(append(began(), replied("claude-opus-4-5", 10)), 0, None)
     found = tally.balances["claude-opus-4-5"]

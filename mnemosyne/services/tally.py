@@ -6,6 +6,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.bounded import Lru
+from mnemosyne.domain.cost.prices import Terms
 from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.ports import Append
@@ -84,7 +85,9 @@ class RecordTally:
                 self.helpers += event.nanodollars
             case TurnAccounted():
                 self.rounds += event.rounds
-                attempt = self._replies.pop((stream, event.branch, event.turn, event.attempt)) or BilledReplies()
+                attempt = self._replies.pop((stream, event.branch, event.turn, event.attempt))
+                if attempt is None:  # an earlier process has counted its replies: only the difference is new
+                    attempt = BilledReplies(event.model, {0: (event.actual, Terms())})
                 self._add(event.model, balance_of_turn(event, attempt.replies) - balance_of_replies(attempt))
             case _:
                 pass

@@ -104,3 +104,12 @@ def test_an_unaccounted_reply_costs_the_same_on_both_sides() -> None:
     found = tally.balances["claude-opus-4-5"]
     assert (found.turns, found.replies, found.actual.input) == (0, 1, 10)
     assert found.nanodollars == found.nanodollars_unmanaged == 10 * 5_000
+
+
+def test_an_account_of_replies_from_before_the_start_adds_only_the_difference_to_the_simulation() -> None:
+    """The process that received the replies was killed before their account: it had counted them on both sides."""
+    tally = RecordTally()
+    tally.note(append(accounted("claude-opus-4-5", actual=10, shadow=30)), 0, None)
+    found = tally.balances["claude-opus-4-5"]
+    assert (found.turns, found.replies, found.nanodollars) == (1, 0, 0)
+    assert found.nanodollars_saved == 20 * 5_000

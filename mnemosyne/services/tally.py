@@ -66,7 +66,7 @@ class RecordTally:
             place = stream, event.branch, event.turn, event.attempt
             attempt = self._replies.get(place) or self._replies.put(place, BilledReplies())
             attempt.note(event)
-            if isinstance(event, AttemptEnd):
+            if isinstance(event, AttemptEnd) and attempt.replies:
                 self._add(attempt.asked, balance_of_replies(attempt))
         match event:
             case TurnFinished():

@@ -98,6 +98,16 @@ def test_the_number_of_models_is_bounded() -> None:
     assert tally.balances[OTHER_MODELS].turns == 2
 
 
+def test_requests_without_a_billed_reply_take_no_place_among_the_models() -> None:
+    """So the names in refused requests cannot displace those of models that are used."""
+    tally = RecordTally()
+    for turn in range(2, MOST_MODELS + 2):
+        refused = events.finished(turn, None, {}, status=404)
+        tally.note(append(events.began(turn, f"no-such-model-{turn}"), refused), 0, None)
+    tally.note(append(began(), replied("claude-opus-4-5", 10)), 0, None)
+    assert {*tally.balances} == {"claude-opus-4-5"}
+
+
 def test_an_unaccounted_reply_costs_the_same_on_both_sides() -> None:
     tally = RecordTally()
     tally.note(append(began(), replied("claude-opus-4-5", 10)), 0, None)

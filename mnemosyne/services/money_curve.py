@@ -50,9 +50,7 @@ def money_curve(rows: Sequence[Row], balances: Sequence[Balance]) -> MoneyCurve:
 
 
 def _in_dollars(balance: Balance) -> Mapping[str, float]:
-    share = balance.expected / balance.billed if balance.billed else 0
-    expected = (balance.nanodollars - balance.helpers) * share + balance.helpers
-    amounts = (balance.nanodollars_unmanaged, expected, balance.nanodollars)
+    amounts = (balance.nanodollars_unmanaged, balance.nanodollars_expected + balance.helpers, balance.nanodollars)
     return {line: float(amount / NANODOLLARS) for line, amount in zip(_LINES, amounts, strict=True)}
 
 

@@ -58,6 +58,7 @@ class Balance:
     expected: Fraction = Fraction(0)
     nanodollars: int = 0
     nanodollars_unmanaged: int = 0
+    nanodollars_expected: int = 0
     helpers: int = 0
 
     def __add__(self, other: "Balance") -> "Balance":
@@ -222,6 +223,7 @@ def _weigh(
     billed = find_billed(model, terms)
     used = price_replies(actual, model, terms, size=size, replies=row["replies"])
     amount_unmanaged = cost(unmanaged, model, prompt=size_unmanaged, terms=terms)
+    amount_expected = cost(expected, model, prompt=size, terms=terms)
     return Balance(
         turns=row["turns"],
         managed=0 if mode == Mode.OBSERVE.value else row["turns"],
@@ -239,6 +241,7 @@ def _weigh(
         expected=equivalents(expected, billed, prompt=size),
         nanodollars=used.nanodollars,
         nanodollars_unmanaged=amount_unmanaged or 0,
+        nanodollars_expected=amount_expected or 0,
     )
 
 

@@ -40,6 +40,14 @@ def test_cost_of_a_helper_is_billed_and_expected_but_not_without_mnemosyne() -> 
         assert point.unmanaged == before.unmanaged
 
 
+def test_a_side_call_to_another_model_adds_its_own_cost_to_what_was_expected() -> None:
+    """Tokens of a cheap model do not weigh those of an expensive one."""
+    turns = [{**each, "version": 1, "began": 1, "expected_input": 50} for each in rows((100, 200))]
+    beside = {**row(ONE, "manage", 10_000, 0), "mode": None, "compared": None, "model": "claude-haiku-4-5"}
+    (point,) = money_curve(turns, balances_of(turns, [{**beside, "turns": 0, "asked_at": 2}], [])).points
+    assert point.expected == pytest.approx(50 * 5e-6 + 10_000 * 1e-6)
+
+
 def test_without_a_price_for_every_turn_it_counts_tokens_of_input() -> None:
     curve = curve_of(rows((100, 200), model="nobody-knows"))
     assert curve.unit == "tokens of input"

@@ -66,7 +66,7 @@ def money_chart(found: MoneyCurve) -> str:
     """The SVG element."""
     label = f"What the session cost so far, in {found.unit}"
     if not found.points:
-        return picture("money", label, nothing("No costs are recorded yet."), height=HEIGHT)
+        return picture("money", label, nothing("No turns are accounted for yet."), height=HEIGHT)
     highest = max(getattr(point, line) for point in found.points for line in _LINES) or 1
     plane = Plane(left=_LEFT, right=_RIGHT, top=_TOP, base=_BASE, first=0, last=len(found.points), highest=highest)
     parts = [*grid(plane, _ticks(highest), partial(render_amount, unit=found.unit))]

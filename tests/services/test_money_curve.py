@@ -19,6 +19,13 @@ def rows(*amounts: tuple[int, int], model: str = "claude-opus-4-5") -> list[dict
     ]
 
 
+BESIDE = {
+    **row(ONE, "manage", 10_000, 0),
+    **{"mode": None, "compared": None, "model": "claude-haiku-4-5", "turns": 0, "asked_at": 2},
+}
+"""A reply to a side call."""
+
+
 def curve_of(rows: list[dict[str, object]]) -> MoneyCurve:
     return money_curve(rows, [balance_of(row) for row in rows])
 
@@ -43,9 +50,13 @@ def test_cost_of_a_helper_is_billed_and_expected_but_not_without_mnemosyne() -> 
 def test_a_side_call_to_another_model_adds_its_own_cost_to_what_was_expected() -> None:
     """Tokens of a cheap model do not weigh those of an expensive one."""
     turns = [{**each, "version": 1, "began": 1, "expected_input": 50} for each in rows((100, 200))]
-    beside = {**row(ONE, "manage", 10_000, 0), "mode": None, "compared": None, "model": "claude-haiku-4-5"}
-    (point,) = money_curve(turns, balances_of(turns, [{**beside, "turns": 0, "asked_at": 2}], [])).points
+    (point,) = money_curve(turns, balances_of(turns, [BESIDE], [])).points
     assert point.expected == pytest.approx(50 * 5e-6 + 10_000 * 1e-6)
+
+
+def test_the_curve_of_a_session_of_side_calls_only_denies_no_costs() -> None:
+    """Its page shows them above."""
+    assert "costs" not in money_chart(money_curve([], balances_of([], [BESIDE], [])))
 
 
 def test_without_a_price_for_every_turn_it_counts_tokens_of_input() -> None:

@@ -132,6 +132,9 @@ def test_event_with_an_unknown_branch_is_reported_as_damage_of_its_session(dsn: 
     damages = _listed()
     assert damages.pop(str(stream)) is not None
     assert set(damages.values()) == {None}
+    live = dump_all(dsn)
+    run("rebuild")
+    assert dump_all(dsn) == live
     run("verify", code=1)
     run("forget", str(stream), "--yes", "--quick")
     assert set(_listed().values()) == {None}

@@ -81,9 +81,9 @@ class ColdRequests:
         """The causes of the cold requests since a time; an older one is explained already."""
         try:
             events = await self._archive.events.read(stream)
+            history = await trio.to_thread.run_sync(history_of, str(stream), events)
         except (LogDamaged, UnknownEvent):
             return {}
-        history = await trio.to_thread.run_sync(history_of, str(stream), events)
         found = await read_misses(self._archive, stream, events, history, since=since)
         return {
             (each.address.branch, each.address.turn, each.address.attempt, each.round or 0): orjson.dumps(

@@ -17,7 +17,6 @@ from mnemosyne.domain.session.decide import NoteImport
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import Event, EventLost, SessionForgotten, SessionImported, SessionStarted
 from mnemosyne.domain.session.redaction import is_whole
-from mnemosyne.domain.session.round_events import ManagingSwitched
 from mnemosyne.errors import BadConfiguration, ContentForgotten, ContentMissing, LogDamaged, MnemosyneError
 from mnemosyne.services import export_format, redacting, sessions, switching
 from mnemosyne.services.export_format import DamagedFile, ExportCodec, Header, Reader
@@ -232,9 +231,6 @@ async def _note(archive: Archive, stream: UUID, importing: Importing) -> None:
         await switching.note_import(archive, importing.tenant, command, importing.correlation_id)
 
 
-_OF_OPERATORS = (ManagingSwitched, SessionImported)
-"""Events of a tenant's own stream, about all its sessions."""
-
 _BEFORE = (EventLost, SessionForgotten)
 """Events before the start of a session that was damaged, deleted and restarted."""
 
@@ -256,7 +252,7 @@ def check_own(reader: Reader, path: Path, tenant: str) -> None:
                 )
             own = event
         named = own is None or stream_of(tenant, own.external_id) == reader.header.session
-        if isinstance(event, _OF_OPERATORS) or not named or (own is None and not isinstance(event, _BEFORE)):
+        if isinstance(event, SessionImported) or not named or (own is None and not isinstance(event, _BEFORE)):
             raise DamagedFile(
                 f"{path}, line {part.line}: the event does not belong to this session. Nothing was imported."
             )

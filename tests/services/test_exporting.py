@@ -21,12 +21,13 @@ from mnemosyne.domain.knowledge.kinds import Scope
 from mnemosyne.domain.knowledge.knowledge_store import knowledge_stream
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Append, Content, Envelope
+from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import operator_stream, stream_of
 from mnemosyne.domain.session.events import Event, GapRecorded, SessionImported, SessionStarted
 from mnemosyne.domain.session.redaction import is_whole
 from mnemosyne.domain.session.round_events import ManagingSwitched
 from mnemosyne.errors import BadConfiguration
-from mnemosyne.services import export_format, exporting
+from mnemosyne.services import export_format, exporting, switching
 from mnemosyne.services.export_format import DamagedFile
 from mnemosyne.services.exporting import SessionExists, import_file, write_session
 from mnemosyne.services.memories import find as find_object
@@ -74,6 +75,20 @@ async def test_every_event_and_body_of_a_session_is_imported(tmp_path: Path, mon
         "events": len(events),
         "contents": len(contents),
     }
+
+
+async def test_a_session_is_imported_with_its_own_switches(tmp_path: Path) -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+        for on in (False, True):
+            command = SwitchManaging(at=1, on=on, why="mnemosyne off")
+            await switching.switch_session(talk.archive, talk.stream, command, "c")
+        await _exported(talk, tmp_path / "s.jsonl")
+        other = plain()
+        await import_file(other, tmp_path / "s.jsonl", CODEC, IMPORTING)
+        events = await talk.archive.log.read(talk.stream)
+        assert [each.envelope for each in await other.log.read(talk.stream)] == [each.envelope for each in events]
+    assert [each.envelope.event.on for each in events if isinstance(each.envelope.event, ManagingSwitched)] == [0, 1]
 
 
 async def test_no_line_contains_terminal_control_characters(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ called it, whose prompt is in the sub-agent's first request.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -16,7 +17,7 @@ from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.blocks import CALL, text_of, type_of
 from mnemosyne.domain.wire.reply import json_object
-from mnemosyne.errors import ContentForgotten, LogFailed, NotFound
+from mnemosyne.errors import ContentForgotten, LogDamaged, LogFailed, NotFound, UnknownEvent
 from mnemosyne.services import contexts
 from mnemosyne.services.quota import add_up_shares, ask_limits, shares_of
 from mnemosyne.services.read_models import EVERY_SESSION, Question, ReadModels, Row
@@ -51,8 +52,8 @@ class AgentUse:
 async def read_agents(
     models: ReadModels, archive: Archive | None, streams: Collection[UUID] | None = None
 ) -> Mapping[tuple[UUID, str], AgentType]:
-    """The agent of each branch, of all sessions or some ``streams``. Without an archive the types of sub-agents are
-    unknown.
+    """The agent of each branch, of all sessions or some ``streams``. The types of sub-agents are unknown without an
+    archive, and in a damaged session.
     """
     if streams is None:
         (sessions,) = await models.answers(EVERY_SESSION)
@@ -63,7 +64,8 @@ async def read_agents(
         own = [row for row in rows if row["stream"] == stream]
         history = None
         if archive is not None and any(map(_is_sub_agent, own)):
-            history = history_of(str(stream), await archive.events.read(stream))
+            with suppress(LogDamaged, UnknownEvent):
+                history = history_of(str(stream), await archive.events.read(stream))
         for branch, agent in (await _name_agents(archive, stream, own, history)).items():
             agents[stream, branch] = agent
     return agents

@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 import pytest
 
+from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.events import BranchOpened
 from mnemosyne.services.agents import read_agent_uses, read_agents
 from mnemosyne.services.unstructuring import as_json
@@ -111,6 +112,17 @@ async def test_a_fork_is_named_by_its_history() -> None:
     forked = ask(("user", "Delegate."), ("assistant", [call("Go on", "fork")]), ("user", answer), agent="a1")
     agents = await agents_in(await talk((MAIN, reply(call("Go on", "fork"))), (forked, DONE)))
     assert agents["fork-1"] == AgentType("fork", 1)
+
+
+async def test_agents_of_a_damaged_session_have_no_type() -> None:
+    whole, damaged = await talk((MAIN, CALLS), (task("Look", "a1"), DONE)), StoppableLog()
+    stream, rows = await branches_in(whole)
+    events = [each.envelope for each in await whole.read(stream)]
+    kept = [each for each in events if not isinstance(each.event, BranchOpened)]
+    await damaged.append(Append(stream, 0, tuple(kept)))
+    models = Answers({("timeline", "listed_branches"): rows})
+    agents = await read_agents(models, MemoryArchive(damaged), [stream])
+    assert agents[stream, "agent-1"] == AgentType("sub-agent", 1)
 
 
 @pytest.mark.parametrize("has_agents", [True, False])

@@ -133,7 +133,7 @@ class Time(click.ParamType[str]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return str(time_of(value))
+        return str(time_of(value, param.opts[0] if param else "time"))
 
 
 # For people

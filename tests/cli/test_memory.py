@@ -45,6 +45,11 @@ def test_saved_fact_is_listed_and_can_be_undone(tmp_path: Path) -> None:
     assert "Nothing:" in run("memory", "preview", *here).stdout
 
 
+def test_refused_time_names_its_option(tmp_path: Path) -> None:
+    refused = run("memory", "list", "--as-of", "soon", "--project", str(tmp_path), code=2).stderr
+    assert "Invalid value for --as-of: 'soon' is not a time" in refused
+
+
 def test_changed_fact_keeps_its_earlier_version(tmp_path: Path) -> None:
     here = ("--project", str(tmp_path))
     run("remember", "tabs of 2", "--since", "2024-01-01", *here)

@@ -117,8 +117,11 @@ def price_sentence(names: Iterable[str], what: str) -> str:
 
 
 def printable(value: Any) -> str:
-    """Replace all control characters of an untrusted text."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(value))
+    """Replace all control characters of an untrusted text; a line end becomes visible."""
+    return "".join(
+        char if char.isprintable() else "\N{RETURN SYMBOL}" if char == "\n" else "\N{REPLACEMENT CHARACTER}"
+        for char in str(value)
+    )
 
 
 def plural(count: int, noun: str) -> str:

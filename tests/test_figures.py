@@ -76,4 +76,4 @@ def test_ages_are_relative(seconds: int, text: str) -> None:
 
 
 def test_name_cannot_control_the_terminal() -> None:
-    assert printable("a\x1b[31m\nb") == "a\ufffd[31m\ufffdb"
+    assert printable("a\x1b[31m\nb") == "a\ufffd[31m⏎b"

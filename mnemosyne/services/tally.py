@@ -48,7 +48,7 @@ class RecordTally:
     events: int = 0
     bytes: int = 0
     _replies: Lru[tuple[UUID, str, int, int], BilledReplies] = attrs.field(factory=lambda: Lru(MOST_WAITING), eq=False)
-    """The replies of attempts without an account."""
+    """The replies of unaccounted attempts."""
 
     def note(self, append: Append, size: int, error: LogFailed | None) -> None:
         """Count an append of ``size`` bytes after its outcome."""
@@ -85,10 +85,10 @@ class RecordTally:
                 self.helpers += event.nanodollars
             case TurnAccounted():
                 self.rounds += event.rounds
-                attempt = self._replies.pop((stream, event.branch, event.turn, event.attempt))
-                if attempt is None:  # an earlier process has counted its replies: only the difference is new
-                    attempt = BilledReplies(event.model, {0: (event.actual, Terms())})
-                self._add(event.model, balance_of_turn(event, attempt.replies) - balance_of_replies(attempt))
+                known = self._replies.pop((stream, event.branch, event.turn, event.attempt))
+                # If an earlier process has counted its replies, only the difference is new.
+                known = known or BilledReplies(event.model, {0: (event.actual, Terms())})
+                self._add(event.model, balance_of_turn(event, known.replies) - balance_of_replies(known))
             case _:
                 pass
 

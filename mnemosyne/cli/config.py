@@ -4,6 +4,7 @@ without changing comments and other values.
 
 import json
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
@@ -293,6 +294,9 @@ def set_price(text: str, file: Path, model: str, *, given: str, output: str, rea
     file is invalid, or if a price is not a number.
     """
     before = read_tables(text, str(file))
+    for price in (given, output, read):
+        if not re.fullmatch(r"\d+(\.\d+)?", price):
+            raise BadConfiguration(f"{price!r} is not a price: give dollars per million tokens, such as 2.50.")
     row = f"{json.dumps(model, ensure_ascii=False)} = {{ input = {given}, output = {output}, read = {read} }}"
     wanted = read_tables(f"[prices]\n{row}\n", "of this command")
     catalogue_of(overlay(load_shipped(), wanted), "of this command")

@@ -210,5 +210,5 @@ def test_price_is_added_or_changed_and_the_rest_of_the_file_stays(text: str) -> 
 
 @pytest.mark.parametrize("given", ["much", "-1", "0", "1 }\n[models", ""])
 def test_invalid_price_is_refused(given: str) -> None:
-    with pytest.raises(BadConfiguration):
+    with pytest.raises(BadConfiguration, match="is not a price: give dollars" if given != "0" else "above 0"):
         priced("", given=given)

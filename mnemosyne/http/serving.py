@@ -48,7 +48,7 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise BadConfiguration(
             f"Cannot listen on {host}:{port}: {error.strerror or error}. "
-            "Another server may be using it; choose another with --port, or 0 for a free port."
+            "Another server may be using it; choose another port, or 0 for a free one."
         ) from None
     listener.listen(128)
     return listener

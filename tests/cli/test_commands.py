@@ -47,7 +47,7 @@ def test_taken_port_is_reported_in_one_sentence(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"Error: Cannot listen on 127.0.0.1:{port}: Address already in use. "
-        "Another server may be using it; choose another with --port, or 0 for a free port.\n"
+        "Another server may be using it; choose another port, or 0 for a free one.\n"
     )
 
 

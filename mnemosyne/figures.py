@@ -118,10 +118,8 @@ def price_sentence(names: Iterable[str], what: str) -> str:
 
 def printable(value: Any) -> str:
     """Replace all control characters of an untrusted text; a line end becomes visible."""
-    return "".join(
-        char if char.isprintable() else "\N{RETURN SYMBOL}" if char == "\n" else "\N{REPLACEMENT CHARACTER}"
-        for char in str(value)
-    )
+    text = str(value).replace("\n", "\N{RETURN SYMBOL}")
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def plural(count: int, noun: str) -> str:

@@ -28,8 +28,8 @@ BUDGETS = {
     "app": Budget("mnemosyne/app", 6_095, 3_700),
     "cli": Budget("mnemosyne/cli", 6_975, 5_600),
     "replay": Budget("mnemosyne/replay", 815, 700),
-    "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_060, 2_300),
-    "mnemosyne": Budget("mnemosyne", 86_800, 65_800),
+    "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_055, 2_300),
+    "mnemosyne": Budget("mnemosyne", 86_795, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_790, 11_000),
     "tests": Budget("tests", 78_665, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.

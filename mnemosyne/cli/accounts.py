@@ -90,12 +90,7 @@ def _group_as_json(found: Usage, group: Hashable, use: Consumption) -> dict[str,
 
 def _print_usage(found: _Shown) -> None:
     if (isinstance(found, Usage) and not found.groups) or found == []:
-        say(
-            "No reply has reported its usage yet."
-            if isinstance(found, Usage)
-            else "No request is recorded in this time.",
-            err=True,
-        )
+        say(f"No reply has reported its usage {'yet' if isinstance(found, Usage) else 'in this time'}.", err=True)
         return
     if not isinstance(found, Usage):
         from mnemosyne.cli.cache_misses import print_agreement, print_misses

@@ -106,7 +106,7 @@ def test_misses_are_listed_by_cause_and_those_at_the_start_of_a_conversation_cos
     cost = sum(row["dollars"] for row in rows if row["is_miss"])
     assert lines[-1] == f"The cache misses cost ${cost:.4f} more than reads from the cache."
     assert run_json("usage", "--misses", "--since", "1h") == []
-    assert run("usage", "--misses", "--since", "1h").stderr == "No request is recorded in this time.\n"
+    assert run("usage", "--misses", "--since", "1h").stderr == "No reply has reported its usage in this time.\n"
     assert run("usage", "--verdicts").stdout == "No request has a conclusive verdict of its provider yet.\n"
     assert run_json("usage", "--verdicts") == {"agreed": 0, "inconclusive": {}, "differing": []}
     assert "--since needs" in run("usage", "--since", "1h", code=2).stderr

@@ -76,7 +76,8 @@ def fork(
         return
     say(f"Session {made.session} begins {place_sentence(point)}.")
     if with_files:
-        say(f"{restore_folder(point).capitalize()}.")
+        files = restore_folder(point)
+        say(f"{files[0].upper()}{files[1:]}")
     say(f"To continue it in this folder:\n  {line}")
 
 

@@ -48,6 +48,13 @@ def test_fork_ends_with_the_turn_and_prints_the_command_that_continues_it(transc
     assert line == f"  mnemosyne run --data-dir {tmp_path} --off -- npx claude --resume {name} --verbose"
 
 
+@pytest.mark.usefixtures("conversation", "transcripts")
+def test_command_that_undoes_the_restored_files_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    undo = "To undo: git restore --source refs/mnemosyne/before/S -- :/"
+    monkeypatch.setattr("mnemosyne.cli.fork.restore_folder", lambda _: f"files restored. {undo}")
+    assert f"Files restored. {undo}\n" in run("fork", "s", "--at", "4", "--with-files").stdout
+
+
 @pytest.mark.usefixtures("conversation")
 def test_fork_at_a_call_ends_with_its_result(transcripts: Path) -> None:
     for at in ("5", CALL):

@@ -101,7 +101,7 @@ order by {order}, {keys}"""
 
 _SHOWN = """stream = any(array(
     select distinct stream from mnemosyne.usage_turns
-    where (%(streams)s::uuid[] is null or stream = any(%(streams)s)) and coalesce(began, at) >= %(since)s
+    where (%(streams)s::uuid[] is null or stream = any(%(streams)s)) and greatest(began, at) >= %(since)s
 ))"""
 """An array, so that the replies of other streams are not added up first."""
 

@@ -85,10 +85,10 @@ class RecordTally:
                 self.helpers += event.nanodollars
             case TurnAccounted():
                 self.rounds += event.rounds
-                known = self._replies.pop((stream, event.branch, event.turn, event.attempt))
-                # If an earlier process has counted its replies, only the difference is new.
-                known = known or BilledReplies(event.model, {0: (event.actual, Terms())})
-                self._add(event.model, balance_of_turn(event, known.replies) - balance_of_replies(known))
+                place = stream, event.branch, event.turn, event.attempt
+                # An earlier process has counted replies that are not known here: only the difference is new.
+                attempt = self._replies.pop(place) or BilledReplies(event.model, {0: (event.actual, Terms())})
+                self._add(event.model, balance_of_turn(event, attempt.replies) - balance_of_replies(attempt))
             case _:
                 pass
 

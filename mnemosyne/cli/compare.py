@@ -40,7 +40,8 @@ def _print(found: SessionComparison) -> None:
     if apart is None:
         say(f"All {found.found.same} parts of the conversation are the same.")
         return
-    say(f"The first {found.found.same} parts of the conversation are the same. Then:", bold=True)
+    same = f"The first {found.found.same} parts of the conversation are the same. Then"
+    say(f"{same if found.found.same else 'The conversations differ from the start'}:", bold=True)
     texts = (apart.difference.recorded, apart.difference.now)
     for number, (part, text) in enumerate(zip((apart.first, apart.second), texts, strict=True), 1):
         where = "ended" if part is None else f"turn {part.turn}, {printable(part.name)}"

@@ -12,7 +12,7 @@ import click
 from mnemosyne.adapters.claude_transcripts import list_calls, list_folders
 from mnemosyne.app import clients
 from mnemosyne.app.clients import Fork, command_of
-from mnemosyne.app.hooks import find_files
+from mnemosyne.app.hooks import KeptFiles, find_files
 from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_log
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.run import OFF, require_mode_support
@@ -66,17 +66,18 @@ def fork(
     command = client or command_of(point.client)
     if mode == OFF:
         require_mode_support(command, "--mode off")
+    kept = find_kept_files(point) if with_files else None
     made = make_fork(command, point)
     log = [word for name, value in options.items() if value is not None for word in (_option(name), str(value))]
     asked = [MODES[mode]] if mode is not None else []
     line = shlex.join(["mnemosyne", "run", *log, *asked, "--", *made.command])
     if as_json:
         fields = {"id": made.session, "parent": point.session, "turn": point.turn, "command": line}
-        print_json(fields | ({"files": restore_folder(point)} if with_files else {}))
+        print_json(fields | ({"files": restore_folder(kept, point)} if with_files else {}))
         return
     say(f"Session {made.session} begins {place_sentence(point)}.")
     if with_files:
-        files = restore_folder(point)
+        files = restore_folder(kept, point)
         say(f"{files[0].upper()}{files[1:]}")
     say(f"To continue it in this folder:\n  {line}")
 
@@ -114,14 +115,18 @@ def place_sentence(point: ForkPoint) -> str:
     return f"after turn {point.turn} of session {point.session}{answered}{instead}"
 
 
-def restore_folder(point: ForkPoint) -> str:
-    """Restore the folder's files to their state at the fork. Returns a sentence about the result."""
+def find_kept_files(point: ForkPoint) -> KeptFiles | None:
+    """The folder's files at the fork; None if no later call changed any. Raises NotFound, WorktreeFailed."""
     listed = list_calls(list_folders(os.environ), point.session, point.message_id)
     calls = [call for call in listed if call not in point.calls]
-    found = find_files(Path.cwd(), point.session, calls)
-    if found is None:
+    return find_files(Path.cwd(), point.session, calls)
+
+
+def restore_folder(kept: KeptFiles | None, point: ForkPoint) -> str:
+    """Restore the folder's files to their state at the fork. Returns a sentence about the result."""
+    if kept is None:
         return "no recorded call after that turn changed files, so they stay unchanged"
-    done = found.restore_files(time.time_ns() // 1000)
+    done = kept.restore_files(time.time_ns() // 1000)
     return (
         f"files restored to their state after turn {point.turn}: {done.written} written, {done.removed}"
         f" removed. To undo: git restore --source {done.ref} -- :/"

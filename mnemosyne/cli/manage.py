@@ -38,6 +38,8 @@ async def _start(storage: Storage, session: str, tenant: str, command: StartMana
         return f"session {stream}: waits, because managing is off for all sessions; `mnemosyne off --undo` changes that"
     if any(branch.mode is Mode.BYPASS for branch in before.branches.values()):
         return f"session {stream}: only its new conversations are managed; one that was managed and stopped stays so"
+    if before.branches and all(branch.mode is Mode.MANAGE for branch in before.branches.values()):
+        return f"session {stream}: is managed already"
     return (
         f"session {stream}: {'was switched on already' if before.switched else 'managed from its next compaction on'}"
     )

@@ -190,7 +190,7 @@ def _refuse_without_worktree() -> None:
 
 def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_files: bool) -> tuple[str, ...]:
     """The command line of a client that continues a fork of a recorded session."""
-    from mnemosyne.cli.fork import find_point, make_fork, place_sentence, restore_folder
+    from mnemosyne.cli.fork import find_kept_files, find_point, make_fork, place_sentence, restore_folder
 
     session, _, at = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
     if not session:
@@ -199,10 +199,11 @@ def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_f
             param_hint="--fork",
         )
     point = find_point(session, at or None, config)
+    kept = find_kept_files(point) if with_files else None
     made = make_fork(command, point)
     _say(f"session {made.session} begins {place_sentence(point)}")
     if with_files:
-        _say(restore_folder(point))
+        _say(restore_folder(kept, point))
     return made.command
 
 

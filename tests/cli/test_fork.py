@@ -51,8 +51,16 @@ def test_fork_ends_with_the_turn_and_prints_the_command_that_continues_it(transc
 @pytest.mark.usefixtures("conversation", "transcripts")
 def test_command_that_undoes_the_restored_files_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     undo = "To undo: git restore --source refs/mnemosyne/before/S -- :/"
-    monkeypatch.setattr("mnemosyne.cli.fork.restore_folder", lambda _: f"files restored. {undo}")
+    monkeypatch.setattr("mnemosyne.cli.fork.find_kept_files", lambda _: None)
+    monkeypatch.setattr("mnemosyne.cli.fork.restore_folder", lambda *_: f"files restored. {undo}")
     assert f"Files restored. {undo}\n" in run("fork", "s", "--at", "4", "--with-files").stdout
+
+
+@pytest.mark.usefixtures("conversation")
+def test_no_fork_is_made_where_its_files_cannot_be_restored(transcripts: Path) -> None:
+    before = {*transcripts.glob("*")}
+    assert run("fork", "s", "--at", "4", "--with-files", code=1).stdout == ""
+    assert {*transcripts.glob("*")} == before
 
 
 @pytest.mark.usefixtures("conversation")

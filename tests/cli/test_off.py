@@ -95,6 +95,7 @@ def test_effect_on_one_session_depends_on_its_mode(sessions: str) -> None:
 
 def test_observed_session_is_switched_on_once_and_again_after_it_was_switched_off(sessions: str) -> None:
     switched, observed = partial(switches, sessions, stream(2)), f"session {stream(2)}: "
+    assert run("manage", "managed").output == f"session {stream(1)}: is managed already\n"
     assert run("manage", "observed").output == f"{observed}managed from its next compaction on\n"
     assert run("manage", "observed").output == f"{observed}was switched on already\n"
     assert switched() == [True]

@@ -31,7 +31,7 @@ class MoneyPoint:
 
 @attrs.frozen(kw_only=True)
 class MoneyCurve:
-    """The points in order; ``unit`` is ``dollars``, or ``tokens of input`` if a turn has no known price."""
+    """The points in order; ``unit`` is ``dollars``, or ``tokens of input`` if a reply has no known price."""
 
     unit: str
     points: Sequence[MoneyPoint]

@@ -122,7 +122,7 @@ async def test_shutdown_waits_for_a_reply_that_makes_progress(autojump_clock: tr
 
 
 def test_used_port_is_reported_with_advice() -> None:
-    with bind("127.0.0.1", 0) as taken, pytest.raises(BadConfiguration, match="--port"):
+    with bind("127.0.0.1", 0) as taken, pytest.raises(BadConfiguration, match="choose another port"):
         bind("127.0.0.1", taken.getsockname()[1])
 
 

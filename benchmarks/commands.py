@@ -132,7 +132,7 @@ def _get(server: Server, path: str) -> tuple[float, bytes]:
         except HTTPError as error:
             if error.code != 503 or time.monotonic() > end:
                 raise
-            time.sleep(1.0)
+            time.sleep(1.0)  # the pages are not served yet
 
 
 GROUP = Group("commands", choose(OURS), {"times": times, "pages": pages}, by_default=False)

@@ -3,7 +3,7 @@
 ``data/facts.json`` has labels: a large language model read the sessions and quoted each decision, each proposal of the
 assistant that the user accepted, and each standing sentence of a user, before the code that is measured here. Each
 session is played through the real actors, with a hook that reports its prompts, and with a helper model that may return
-a labelled text only if it is in what the model was sent.
+a labelled text only if the prompt contains it.
 """
 
 import json
@@ -47,7 +47,7 @@ QUIET, LATER, FOLDER = 0.3, 10**12, "/home/ada/app"
 
 @attrs.define(eq=False)
 class LabelledHelper:
-    """A helper model that answers with the labelled texts among what it is sent."""
+    """A helper model that answers with the labelled texts in its prompt."""
 
     labels: Sequence[Label]
     sent: list[str] = attrs.field(factory=list)

@@ -52,12 +52,12 @@ def main(sessions: Path, only: str | None, without_index: bool, write: bool) -> 
 
 
 def add(results: Results, found: Results) -> Results:
-    """The results of a session with those of others."""
+    """Merge the results of a session into the others."""
     return {way: results.get(way, {}) | found.get(way, {}) for way in {**results, **found}}
 
 
 def write_results(found: Results) -> None:
-    """Record the results of a session; those of questions that no longer exist are dropped."""
+    """Record the results of a session, and drop results of questions that no longer exist."""
     results = add(json.loads(RESULTS.read_text(encoding="utf-8")), found)
     known = {each.id for each in load_questions()}
     kept = {way: {key: held[key] for key in sorted(known & held.keys())} for way, held in results.items()}

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from tests.clients.test_responses_of_opencode import run as bash
 from tests.clients.workspace import Server, Workspace
 
 
-class ByCommands:
+class ByCommands(ABC):
     """An agent that does everything by commands."""
 
+    @abstractmethod
     def shell(self, command: str) -> Block:
-        raise NotImplementedError
+        """The call that runs a command."""
 
     def read(self, file: Path) -> Block:
         return self.shell(f"cat {file}")
@@ -57,7 +59,7 @@ class Codex(ByCommands):
         return call
 
     def delegate(self, prompt: str) -> Block:
-        raise NotImplementedError
+        raise NotImplementedError("no campaign gives Codex a sub-agent")
 
 
 @attrs.frozen

@@ -3,7 +3,7 @@ session.
 
 The provider is the strict scripted one, which reports usage by the tariff's own rules: markers of five minutes or an
 hour, the prefix of the last half hour or five minutes, or one slot. The application is the real one on a real
-socket; its log is in memory, and its clock is that of the recording.
+socket; its log is in memory, and its clock follows the recording.
 """
 
 import json

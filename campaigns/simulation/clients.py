@@ -104,7 +104,7 @@ class SimulatedAgent(Agent):
     async def _read(self, wire: ClientWire, shown: bytes, rounds: int, naming: Json) -> None:
         with trio.move_on_after(PATIENCE_SECONDS) as scope:
             if rounds:
-                while len(self._rounds(naming)) < rounds and not wire.has_ended:  # noqa: ASYNC110 - it is nobody's event
+                while len(self._rounds(naming)) < rounds and not wire.has_ended:  # noqa: ASYNC110 - no event tells of rounds
                     await trio.sleep(self.place.chance.uniform(0, 0.1))
                 return
             async with aclosing(wire.pieces()) as pieces:

@@ -136,9 +136,7 @@ def pdf(pages: int) -> Json:
 
 
 async def evict_and_restore(*walks: list[Json], most: int = 1) -> tuple[list[Json], list[Json]]:
-    """Evict what was attached, and restore the first objects in a window with room for all of them; return what was
-    gone, and the results.
-    """
+    """Evict attachments, then restore the first objects in a larger window; return the evicted ones and the results."""
     clock, log, found = Clock(), StoppableLog(), []
     async with open_standin({"rules": []}) as standin:
         async with bare_stage(standin=standin, log=log, window=WINDOW, clock=iter(clock)) as stage:

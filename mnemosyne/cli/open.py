@@ -46,7 +46,7 @@ def open_pages(
       mnemosyne open --print        print the link for another browser
 
     The link works once, within a day; the browser stays signed in for 30 days. If no server is running, this command
-    serves the pages until Ctrl-C.
+    serves the pages until Ctrl-C, at --port if given, else on a free port.
     """
     config = configuration(options) if session is None else log_of(options)
     if at_socket is not None:
@@ -63,7 +63,8 @@ def open_pages(
     if server is not None:
         _show(link_to(server.url, page, secret), only_print=only_print)
         return
-    _show_alone(config, page, secret, only_print=only_print)
+    own_port = 0 if options["port"] is None else config.port  # the default is left to a server that starts later
+    _show_alone(config, own_port, page, secret, only_print=only_print)
 
 
 def _show(link: str, *, only_print: bool) -> None:
@@ -76,10 +77,10 @@ def _show(link: str, *, only_print: bool) -> None:
         say("No browser could be opened; open the link above yourself (it works once).", err=True)
 
 
-def _show_alone(config: Config, page: str, secret: str, *, only_print: bool) -> None:
-    """Serve the pages without a server, on a free local port, until Ctrl-C."""
+def _show_alone(config: Config, port: int, page: str, secret: str, *, only_print: bool) -> None:
+    """Serve the pages without a server, on a local port (0: a free one), until Ctrl-C."""
     start_logging(config.log_level, config.log_format, config.log_file)
-    listener = bind("127.0.0.1", 0)
+    listener = bind("127.0.0.1", port)
     link = link_to(url_of(listener), page, secret)
 
     def ready() -> None:

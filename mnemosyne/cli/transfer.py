@@ -134,8 +134,9 @@ async def _find_all(storage: Storage, wanted: Sequence[str]) -> Sequence[UUID]:
 
 def _print_archive(done: dict[str, Any]) -> None:
     for row in done["sessions"]:
-        moved = f"{plural(row['pieces'], 'piece')} of content ({bytes_text(row['freed_bytes'])})"
-        say(f"session {row['id']}: {moved} moved to {row['file']} ({bytes_text(row['file_bytes'])})")
+        freed = f" ({bytes_text(row['freed_bytes'])})" if row["freed_bytes"] > 0 else ""  # 0 from file to file
+        moved = f"{plural(row['pieces'], 'piece')} of content{freed} moved" if row["pieces"] else "nothing left to move"
+        say(f"session {row['id']}: {moved} to {row['file']} ({bytes_text(row['file_bytes'])})")
     print_files(done["files"])
 
 

@@ -76,9 +76,12 @@ def test_archiving_again_changes_nothing_and_another_folder_moves_the_file(
     archived: Path, session: str, dsn: str, tmp_path: Path
 ) -> None:
     held = query(dsn, CONTENT)
-    run("archive", session, "--to", str(archived.parent), "--quick")
+    again = run("archive", session, "--to", str(archived.parent)).output
+    assert again.startswith(f"session {session}: nothing left to move to {archived} (")
+    assert "Rewriting" not in again
     assert query(dsn, CONTENT) == held
-    run("archive", session, "--to", str(tmp_path / "new"), "--quick")
+    elsewhere = run("archive", session, "--to", str(tmp_path / "new"), "--quick").output
+    assert f"pieces of content moved to {tmp_path / 'new' / archived.name} (" in elsewhere
     assert not archived.exists()
     assert (tmp_path / "new" / archived.name).exists()
     assert verdict(session) == "ok"

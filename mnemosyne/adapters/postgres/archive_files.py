@@ -138,7 +138,7 @@ def _put(connection: Connection, stream: UUID, file: str, places: Mapping[bytes,
     moved = connection.execute(
         "update mnemosyne.content as held set encoding = %b, data = new.data"
         " from unnest(%b::bytea[], %b::bytea[]) as new (digest, data)"
-        " where held.stream = %b and held.digest = new.digest"
+        " where held.stream = %b and held.digest = new.digest and held.data <> new.data"
         " and (held.encoding = %b or octet_length(held.data) > octet_length(new.data))",
         (ARCHIVED, digests, references, stream, ARCHIVED),
     ).rowcount

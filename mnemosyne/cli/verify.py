@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from mnemosyne.cli.log_access import log_of, prints, with_log
+from mnemosyne.cli.log_access import NothingRecorded, log_of, prints, render_emptiness, with_log
 from mnemosyne.cli.printing import progress_bar, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.figures import plural
@@ -62,4 +62,8 @@ def verify(session: str | None, **options: Any) -> list[Verification]:
     For each session it prints `ok`, `forgotten`, the differences, or why it cannot be read. The exit code is 1 if
     anything differs or cannot be read.
     """
-    return with_log(log_of(options), lambda storage: verify_sessions(storage, session, progress_bar))
+    config = log_of(options)
+    found = with_log(config, lambda storage: verify_sessions(storage, session, progress_bar))
+    if not found:
+        raise NothingRecorded(render_emptiness(config))
+    return found

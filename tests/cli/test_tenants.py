@@ -120,6 +120,12 @@ def test_session_of_another_tenant_is_not_found_by_any_name() -> None:
 
 
 @pytest.mark.usefixtures("both")
+def test_verify_reports_that_a_tenant_has_no_sessions() -> None:
+    assert run("verify", "--tenant", "new").stderr.startswith("Nothing has been recorded in this database yet.")
+    assert run_json("verify", "--tenant", "new") == []
+
+
+@pytest.mark.usefixtures("both")
 @pytest.mark.parametrize("command", OF_ALL)
 def test_list_has_the_sessions_of_one_tenant(command: str) -> None:
     assert SESSION[:8] not in run(*command.split()).output

@@ -72,25 +72,28 @@ class FoundObject:
 
 async def find(archive: Archive, object_id: str, session: str | None) -> FoundObject:
     """The object with an id, in one session or in any. Raises NotFound, also if several sessions have one."""
-    wanted = [await sessions.find(archive, session)] if session else await archive.events.streams()
-    holders: list[tuple[UUID, Sequence[Recorded[Event]]]] = []
-    ids: list[str] = []
-    for stream in wanted:
-        events = await archive.events.read(stream)
-        made = [each.envelope.event.object for each in events if isinstance(each.envelope.event, ObjectCreated)]
-        ids += made
-        if lookup.bare(object_id) in made:
-            holders.append((stream, events))
+    named = await sessions.find(archive, session) if session else None
+    ids = {each: await _ids_in(archive, each) for each in ([named] if named else await archive.events.streams())}
+    holders = [stream for stream, made in ids.items() if lookup.bare(object_id) in made]
+    if not holders and named:
+        elsewhere = (await find(archive, object_id, None)).stream
+        raise NotFound(f"Session {named} has no object {object_id!r}; it belongs to session {elsewhere}.")
     if not holders:
-        raise NotFound(lookup.unknown(object_id, ids))
+        raise NotFound(lookup.unknown(object_id, [each for made in ids.values() for each in made]))
     if len(holders) > 1:
-        names = ", ".join(str(stream) for stream, _ in holders)
+        names = ", ".join(map(str, holders))
         raise Ambiguous(f"Several sessions have an object {object_id}: {names}. Name one with --session.")
-    ((stream, events),) = holders
+    (stream,) = holders
+    events = await archive.events.read(stream)
     state = fold(events)
     found = lookup.find_wanted(state.memory, object_id)
     found = state.memory.view_of(found.branch).own(found)
     return FoundObject(stream, events, state, state.size(found))
+
+
+async def _ids_in(archive: Archive, stream: UUID) -> Sequence[str]:
+    made = [each.envelope.event for each in await archive.events.select(stream, (ObjectCreated,))]
+    return [event.object for event in made if isinstance(event, ObjectCreated)]
 
 
 fold = loading.fold

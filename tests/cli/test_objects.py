@@ -177,3 +177,13 @@ def test_pin_holds_until_it_is_removed_and_each_change_is_recorded_once(own_conv
     assert (pinned["what"], pinned["id"]) == ("pinned", OBJECT)
     assert [run_json("unpin", OBJECT)["what"] for _ in range(2)] == ["unpinned", "unchanged"]
     assert "--turns" in run("pin", OBJECT, "--turns", "0", code=2).stderr
+
+
+@pytest.mark.usefixtures("read_files")
+@pytest.mark.parametrize("command", ["pin", "unpin", "object"])
+def test_object_of_another_session_is_reported_with_that_session(command: str) -> None:
+    mine, other = run_json("objects", "mine"), run_json("objects", "other")
+    (parser,) = [each["id"] for each in mine["objects"] if (each["source_key"] or "").endswith("parser.py")]
+    assert run(command, parser, "--session", "other", code=1).stderr == (
+        f"Error: Session {other['session']} has no object {parser!r}; it belongs to session {mine['session']}.\n"
+    )

@@ -164,8 +164,8 @@ def retain(dry_run: bool, quick: bool, as_json: bool, **options: object) -> None
     else:
         retained = with_log(config, partial(_retain, config, dry_run=dry_run, rewrite=None if quick else clean_files))
         if not (retained.victims or retained.entries):
-            why = f"no session inactive for two hours exceeds a limit, and no entry was in the trash for {TRASH_DAYS} days"
-            say(f"Nothing to forget: {why}.", err=True)
+            trash = f"no entry was in the trash for {TRASH_DAYS} days"
+            say(f"Nothing to forget: no session inactive for two hours exceeds a limit, and {trash}.", err=True)
     if as_json:
         names = {"id": "candidate.session", "stored_bytes": "candidate.stored_bytes"}
         rows = [{"tenant": tenant, **members(victim, "reason", **names)} for tenant, victim in retained.victims]

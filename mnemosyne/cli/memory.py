@@ -98,6 +98,8 @@ def does(
             answer = call_operation(
                 operation, options, {name: value for name, value in given.items() if value not in (None, False)}
             )
+            if part is not None and answer.get("left_out"):
+                say(f"{plural(answer['left_out'], 'entry')} more: raise --limit to list them.", err=True)
             return answer if part is None else answer[part]
 
         made: Callable[..., None] = knowledge_options(prints(lambda shown: shown, show)(command))
@@ -127,13 +129,18 @@ def _type(schema: Json) -> click.ParamType[Any]:
     return click.Choice(schema["enum"]) if "enum" in schema else click.STRING
 
 
+_AS_OF = ("--as-of", "--true-at", "--known-at")
+"""Options for which a day is its end, as on the page."""
+
+
 class Time(click.ParamType[str]):
     """A time as people write it, converted to µs of UTC for the operation."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return str(time_of(value, param.opts[0] if param else "time"))
+        option = param.opts[0] if param else "time"
+        return str(time_of(value, option, is_end=option in _AS_OF))  # `--since DAY`: from its beginning
 
 
 # For people
@@ -209,9 +216,13 @@ def list_command(entries: Any) -> None:
       mnemosyne memory list --as-of 2026-11-21
 
     An entry has two times: when it is true (--true-at), and when it was recorded (--known-at); --as-of selects by both.
-    A time is a date, or 12h, 7d, 2w ago.
+    A time is a date (the end of that day), 2026-11-21T14:00, or 12h, 7d, 2w ago.
     """
-    print_entries(entries, "There are no entries here yet. `mnemosyne remember TEXT` adds one.")
+    params = click.get_current_context().params
+    if any(params[name] for name in ("as_of", "true_at", "known_at", "scope", "kind")):
+        print_entries(entries, "No entry here matches the options.")
+    else:
+        print_entries(entries, "There are no entries here yet. `mnemosyne remember TEXT` adds one.")
 
 
 @memory.command(short_help="Search the entries.")
@@ -228,12 +239,13 @@ def recall(entries: Any) -> None:
 @memory.command(short_help="Show earlier versions of entries.")
 @does("showMemory", "id=[ID]", part="entries")
 def history(entries: Any) -> None:
-    """Show every entry ever recorded, with its times and its source; with an ID, only its earlier and later versions.
+    """Show all entries, also ended ones, with their times and sources; with an ID, only its earlier and later versions.
+    Undone entries are not shown.
 
     \b
       mnemosyne memory history c5b8b709
     """
-    print_entries(entries, "No entry was ever recorded here.")
+    print_entries(entries, "No entry is recorded here.")
     print_sources(entries)
 
 

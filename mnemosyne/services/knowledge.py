@@ -171,10 +171,9 @@ class KnowledgeService:
             known = [each for each in known if each[1] in self.made]
         if not known:
             named = "write" if write is None else f"write {write!r}"
+            why = "" if write is None else "; it may be undone already, or the id of an entry"
             theirs = ", or it is not yours" if self.source is EntrySource.AGENT and write is not None else ""
-            raise NotFound(
-                f"There is no {named} to undo{'' if write is None else '; it may be undone already'}{theirs}."
-            )
+            raise NotFound(f"There is no {named} to undo{why}{theirs}.")
         _, wanted, place = max(known, key=lambda each: each[:2])
         return await self._write(place, UndoWrite(at=stamp.at, write=stamp.id, undone=wanted))
 

@@ -272,15 +272,16 @@ async def _list_entries(call: ApiCall) -> Any:
 async def _list(call: ApiCall, kinds: frozenset[EntryKind]) -> Any:
     both = call.find_time("as_of")
     known_at = call.find_time("known_at") or both
+    at = call.find_time("true_at") or known_at or call.stamp.at
     found = await call.knowledge.list_entries(
-        call.find_time("true_at") or known_at or call.stamp.at,
+        at,
         scope=call.find_scope(),
         kind=call.find_kind(),
         known_at=known_at,
     )
     wanted = [each for each in found if each.entry.kind in kinds]
     shown = wanted[: call.given.get("limit", LISTED)]
-    return {"entries": [describe(each, call.stamp.at) for each in shown], "left_out": len(wanted) - len(shown)}
+    return {"entries": [describe(each, at) for each in shown], "left_out": len(wanted) - len(shown)}
 
 
 @_operation(

@@ -39,9 +39,11 @@ def test_saved_fact_is_listed_and_can_be_undone(tmp_path: Path) -> None:
     assert "We use pnpm" in run("memory", "list", *here).stdout
     assert f"- [{id_}, " in run("memory", "preview", *here).stdout
     assert "We use pnpm" in run("memory", "recall", "pnpm", *here).stdout
-    assert "undone" in run("memory", "undo", *here).stdout
+    assert run("memory", "undo", *here).stdout.startswith("undone — removed: We use pnpm, not npm\n")
     assert ids(*here) == []
     assert "There are no entries here yet" in run("memory", "list", *here).stdout
+    assert "No entry here matches the options." in run("memory", "list", "--kind", "tooling", *here).stdout
+    assert "it may be undone already, or the id of an entry." in run("memory", "undo", id_, *here, code=1).stderr
     assert "Nothing:" in run("memory", "preview", *here).stdout
 
 
@@ -56,7 +58,15 @@ def test_changed_fact_keeps_its_earlier_version(tmp_path: Path) -> None:
     run("memory", "update", "tabs", "tabs of 4", "--since", "2025-01-01", *here)
     assert contents(*here) == ["tabs of 4"]
     assert contents("--true-at", "2024-06-01", *here) == ["tabs of 2"]
+    assert contents("--true-at", "2024-01-01", *here) == ["tabs of 2"]  # a day is its end
+    (earlier,) = run_json("memory", "list", "--true-at", "2024-06-01", *here)
+    assert earlier["used"] == "in new sessions whose first prompt is about it"  # at that time
     assert contents("--as-of", "2024-06-01", *here) == []  # not recorded by then
+    undone = run("memory", "undo", *here).stdout
+    assert undone.startswith("undone ")
+    assert "tabs of 2 — it is active again\n" in undone
+    redo = undone.split()[-3].removesuffix("`")
+    assert "tabs of 4" in run("memory", "undo", redo, *here).stdout
     history = run("memory", "history", *here).stdout
     assert history.index("tabs of 2") < history.index("tabs of 4")
     (entry,) = ids(*here)

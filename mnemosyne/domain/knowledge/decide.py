@@ -469,13 +469,18 @@ def _undo(command: UndoWrite, known: Knowledge) -> WriteOutcome:
         return _redo(command, known)
     record = known.writes.get(command.undone)
     if record is None:
-        raise NotFound(f"There is no write {command.undone!r} to be taken back; it may have been already.")
+        raise NotFound(f"There is no write {command.undone!r} to undo; it may be undone already.")
     for made in record.made:
         entry = known.entries[made]
         if entry.ended_by is not None or entry.erased:
-            raise NotFound(f"{made} was changed since, by {entry.ended_by or 'erasing it'}. Take that back first.")
+            by = "erased" if entry.erased else f"changed by the write {entry.ended_by}; undo that one first"
+            raise NotFound(f"The entry {made} was since {by}.")
     undone = WriteUndone(**attrs.asdict(command))
-    return WriteOutcome("undone", (undone,), next(iter((*record.ended, *record.made, *dict(record.confirmed))), None))
+    if record.ended:
+        return WriteOutcome("undone", (undone,), record.ended[0], "it is active again")
+    if record.made:
+        return WriteOutcome("undone", (undone,), why=f"removed: {known.entries[record.made[0]].content}")
+    return WriteOutcome("undone", (undone,), next(iter(dict(record.confirmed)), None), "it is unconfirmed again")
 
 
 def _redo(command: UndoWrite, known: Knowledge) -> WriteOutcome:
@@ -486,7 +491,8 @@ def _redo(command: UndoWrite, known: Knowledge) -> WriteOutcome:
         if entry is None or entry.erased or entry.ended_by is not None:
             raise NotFound(f"{each} was changed since, so the write cannot be redone.")
     redone = WriteUndone(**attrs.asdict(command))
-    return WriteOutcome("redone", (redone,), next(iter((*record.made, *record.ended, *confirmed)), None))
+    why = "" if record.made or not record.ended else "it has ended again"
+    return WriteOutcome("redone", (redone,), next(iter((*record.made, *record.ended, *confirmed)), None), why)
 
 
 def _erase(command: EraseEntries, known: Knowledge) -> WriteOutcome:

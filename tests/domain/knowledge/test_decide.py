@@ -84,11 +84,11 @@ def test_an_update_is_undone_as_a_whole() -> None:
     place = KnowledgePlace()
     place.remember("we use npm")
     new = place.update("npm", "we use pnpm", at=FIRST + DAY)
-    with pytest.raises(NotFound, match="was changed since, by w2"):
+    with pytest.raises(NotFound, match="was since changed by the write w2; undo that one first"):
         place.take(UndoWrite(at=FIRST + DAY, write="t", undone="w1"))
     place.take(UndoWrite(at=FIRST + 2 * DAY, write="u", undone=place.known.entries[new].write))
     assert place.lines(FIRST + 3 * DAY) == ["we use npm"]
-    with pytest.raises(NotFound, match="may have been already"):
+    with pytest.raises(NotFound, match="may be undone already"):
         place.take(UndoWrite(at=FIRST + 2 * DAY, write="v", undone="w2"))
 
 

@@ -443,7 +443,7 @@ def render_recorded(found: "Savings", mode: str, break_even: int | None = None) 
         elif saved:
             parts.append(describe_loss(-saved, break_even))
     if mode == "manage" and total.managed < total.turns:
-        parts.append(f"{total.turns - total.managed} of them not managed (`mnemosyne explain` says why)")
+        parts.append(f"{total.turns - total.managed} of them sent unchanged (`mnemosyne explain` says why)")
     only = f" {str(next(iter(found.sessions)))[:8]}" if len(found.sessions) == 1 else ""
     return f"{', '.join(parts)}: mnemosyne open{only}"
 

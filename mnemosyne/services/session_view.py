@@ -220,8 +220,8 @@ def _branches(whole: timeline.Timeline, shares: Mapping[str, Mapping[str, float]
             parent=row["parent"],
             forked_at=row["forked_at"],
             turns=len(taken.get(row["branch"], ())),
-            mode=decided[row["branch"]].row["mode"] if row["branch"] in decided else None,
-            why=decided[row["branch"]].row["why"] if row["branch"] in decided else None,
+            mode=decided[row["branch"]].mode.value if row["branch"] in decided else None,
+            why=decided[row["branch"]].why if row["branch"] in decided else None,
             quota=shares.get(row["branch"], {}),
         )
         for row in whole.branches

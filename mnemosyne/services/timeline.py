@@ -67,6 +67,11 @@ class Decided:
     mode: Mode
     row: Row
 
+    @property
+    def why(self) -> str:
+        """Its reason."""
+        return str(self.row["why"])
+
 
 def list_decisions(branches: Sequence[Row], modes: Sequence[Row]) -> list[tuple[str, str | Decided]]:
     """The decisions to display (``display_steps``), each with its branch, in order; a parent's name stands for the

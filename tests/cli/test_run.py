@@ -253,8 +253,8 @@ def test_summary_names_what_was_not_recorded_since_the_client_began(
 @pytest.mark.parametrize(
     ("mode", "turns", "managed", "words"),
     [
-        ("manage", 5, 2, "3 of them not managed (`mnemosyne explain` says why)"),
-        ("manage", 1, 0, "1 of them not managed (`mnemosyne explain` says why)"),
+        ("manage", 5, 2, "3 of them sent unchanged (`mnemosyne explain` says why)"),
+        ("manage", 1, 0, "1 of them sent unchanged (`mnemosyne explain` says why)"),
         ("manage", 4, 4, None),
         ("observe", 4, 0, None),
     ],
@@ -265,7 +265,7 @@ def test_summary_counts_turns_that_should_have_been_managed(
     session = UUID(int=7)
     sentence = render_recorded(Savings({session: Balance(turns=turns, managed=managed)}, {session: "s"}), mode)
     assert sentence.startswith(f"recorded {turns} turn")
-    assert ("not managed" in sentence) is (words is not None)
+    assert ("sent unchanged" in sentence) is (words is not None)
     assert words is None or words in sentence
 
 

@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 import attrs
 
 from mnemosyne.domain.session.events import BranchOpened, SessionImported
-from mnemosyne.domain.session.round_events import BranchModeSet, ManagingSwitched, Mode
+from mnemosyne.domain.session.round_events import WAITING, BranchModeSet, ManagingSwitched, Mode
 from mnemosyne.domain.wire.dialects import header_conversation
 
 if TYPE_CHECKING:  # a directory must not import the whole session
@@ -21,6 +21,8 @@ Decision = TypeVar("Decision")
 class _HasMode(Protocol):
     @property
     def mode(self) -> Mode: ...
+    @property
+    def why(self) -> str: ...
 
 
 Shown = TypeVar("Shown", bound=_HasMode)
@@ -128,15 +130,16 @@ def _mode_steps(events: Iterable[object]) -> Iterator[tuple[str, str | BranchMod
 
 
 def display_steps(steps: Iterable[tuple[str, str | Shown]]) -> Iterator[tuple[str, str | Shown]]:
-    """The steps as people see them: a branch that was never managed is shown as observed, not as "managed no longer",
-    even if a request had to be sent without its thinking.
+    """The steps as people see them: a branch that waits for its memory tools is shown as managed; one that was never
+    managed as observed, not as "managed no longer", even if a request had to be sent without its thinking.
     """
     managed: set[str] = set()
     for branch, step in steps:
         if isinstance(step, str):
             managed.update({branch} if step in managed else ())
-        elif step.mode is Mode.MANAGE:
+        elif step.mode is Mode.MANAGE or step.why in WAITING:
             managed.add(branch)
+            step = attrs.evolve(cast("Any", step), mode=Mode.MANAGE)
         elif step.mode is Mode.BYPASS and branch not in managed:
             step = attrs.evolve(cast("Any", step), mode=Mode.OBSERVE)
         yield branch, step

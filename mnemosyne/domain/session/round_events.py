@@ -26,6 +26,12 @@ class Mode(Enum):
     history, and without the memory tools. If that no longer fits the model's window, it keeps the last rendering."""
 
 
+UNTIL_EVICTED = "the memory tools join with the first content that is evicted"
+TOO_SMALL = "the memory tools would be too large a part of it, so they wait until it has grown"
+WAITING = (UNTIL_EVICTED, TOO_SMALL)
+"""The reasons for sending a branch's requests unchanged, though each is planned: until its memory tools join."""
+
+
 @attrs.frozen(kw_only=True)
 class BranchModeSet:
     """What a branch sends upstream from here on, and why."""

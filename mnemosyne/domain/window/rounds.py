@@ -17,7 +17,7 @@ from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import BranchKind, BranchOpened, Event, TurnBegan
 from mnemosyne.domain.session.ledger import count_observed, why_to_stop
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import TOO_SMALL, UNTIL_EVICTED, Mode
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.tools import memory_tools, tool_paging
 from mnemosyne.domain.window import epochs, upstream_history
@@ -36,8 +36,6 @@ TURNED_OFF = "managing was turned off"
 BEHIND_REFUSED = "the provider refuses the memory tools behind its cached head, so they go in front of it"
 TOOLS_REFUSED = "the provider refuses the memory tools"
 ITS_CLIENT_PAGES = "tools are not paged, since its client loads them itself when it needs them"
-UNTIL_EVICTED = "the memory tools join with the first content that is evicted"
-TOO_SMALL = "the memory tools would be too large a part of it, so they wait until it has grown"
 NO_ANSWER = "its session did not answer in time"
 NO_ROOM = "there was no memory to read it beside the other requests"
 THINKING_REFUSED = "the provider refused its thinking, which was signed for another prompt"

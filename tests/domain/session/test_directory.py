@@ -17,7 +17,7 @@ from mnemosyne.domain.session.directory import (
     operator_stream,
     stream_of,
 )
-from mnemosyne.domain.session.round_events import ManagingSwitched, Mode
+from mnemosyne.domain.session.round_events import UNTIL_EVICTED, ManagingSwitched, Mode
 from mnemosyne.domain.wire.dialects import MAIN
 from mnemosyne.domain.wire.identity import RequestKind, RequestOrigin
 from tests.domain.stories import Story, origin
@@ -99,3 +99,15 @@ def test_only_a_branch_that_was_managed_is_shown_as_no_longer_managed() -> None:
     managed_before = {other.branch: Mode.BYPASS, fork.branch: Mode.BYPASS}
     assert shown == managed_before | {never.branch: Mode.OBSERVE, again.branch: Mode.OBSERVE}
     assert modes_by_branch(story.events)[MAIN] is Mode.BYPASS, "what is sent does not change"
+
+
+def test_branch_that_waits_for_its_memory_tools_is_shown_as_managed_and_then_as_no_longer_managed() -> None:
+    story = Story()
+    branch = story.begin("a b c").branch
+    for mode, why, shown in (
+        (Mode.OBSERVE, "its first request could not wait", Mode.OBSERVE),
+        (Mode.OBSERVE, UNTIL_EVICTED, Mode.MANAGE),
+        (Mode.BYPASS, "off", Mode.BYPASS),
+    ):
+        story.do(SetMode(at=1, branch=branch, mode=mode, why=why, late=why == UNTIL_EVICTED))
+        assert (mode_decisions(story.events)[branch].mode, modes_by_branch(story.events)[MAIN]) == (shown, mode)

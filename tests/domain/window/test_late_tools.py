@@ -9,10 +9,10 @@ import pytest
 from mnemosyne.domain.cost import tokens
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.decision_inputs import ServerSettings
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import TOO_SMALL, Mode
 from mnemosyne.domain.window import epochs, late_tools, situation, upstream_history
 from mnemosyne.domain.window.planning import NoRewrite, price_of_rewrite
-from mnemosyne.domain.window.rounds import TOO_SMALL, Opening, choose_mode, mode_without_us
+from mnemosyne.domain.window.rounds import Opening, choose_mode, mode_without_us
 from mnemosyne.domain.window.situation import Sizes, situation_of
 from mnemosyne.domain.window.window_size import WINDOW
 from tests.domain.recorded import dumps

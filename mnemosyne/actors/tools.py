@@ -225,11 +225,13 @@ class MemoryToolExecutor:
             return most
         began = trio.current_time()
         sentences, quotes = await self._quote_helper(id_, most)
-        nearest: list[tuple[Quote, int]] = []
+        nearest, is_cut = list[tuple[Quote, int]](), False
         if not quotes and not finds_nothing(self._helped.get(id_)):
             quotes = await self._quote(call, most, ANSWERS)
             if not quotes and self._settings.nearest:
                 nearest = await self._quote(call, min(NEAREST * most, self._budget.tokens_left), 0.0)
+                is_cut = call.max_tokens is not None and sum(each for _, each in nearest) > most
+                nearest = await self._quote(call, most, 0.0) if is_cut else nearest
         cited = [(quote.object_id, tokens) for quote, tokens in quotes]
         tokens = sum(each for _, each in quotes or nearest)
         self._budget = self._budget.after(tokens, faults=1 if cited else 0)
@@ -256,6 +258,7 @@ class MemoryToolExecutor:
             unindexed,
             sentences,
             uncertain=bool(nearest),
+            is_cut=is_cut,
         )
 
     async def _quote(self, call: MemoryQuery, most: int, least: float) -> list[tuple[Quote, int]]:

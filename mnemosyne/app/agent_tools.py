@@ -27,7 +27,6 @@ from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall.object_search import Filter
-from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.errors import NotFound
 from mnemosyne.http.serving import bind, bound_url_of, run_hypercorn
 from mnemosyne.services import asking, contexts, object_view, overviews, search, sessions, windows
@@ -83,7 +82,7 @@ class AgentTools:
     async def _query(self, given: Arguments) -> Any:
         stream = await self._find(given)
         index = await fill_index(self._models)
-        answer = await asking.ask(self._archive, index, stream, given["question"], Filter(), ANSWER_TOKENS)
+        answer = await asking.ask(self._archive, index, stream, given["question"], Filter(), None)
         quotes, nearest = (
             [
                 {**members(passage.object, "kind", object="id", **_AGE), **members(passage.quote, "start end text")}

@@ -29,7 +29,7 @@ async def ask(
     session: str,
     question: str,
     chosen: Filter,
-    tokens: int,
+    tokens: int | None,
     *,
     helper: bool,
     say: Callable[[str], None],

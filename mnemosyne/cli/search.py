@@ -306,11 +306,10 @@ def _answer_as_json(answer: MemoryAnswer) -> dict[str, Any]:
 @click.option("--turns", type=Turns(), metavar="A-B", help="Only objects of these turns.")
 @click.option(
     "--tokens",
-    default=ANSWER_TOKENS,
     metavar="N",
-    show_default=True,
     type=click.IntRange(SHORTEST),
-    help="Maximum length of the answer. The model's own questions have the same maximum unless it names one.",
+    help="Maximum length of the answer, as for the model's own questions."
+    f"  [default: {ANSWER_TOKENS}; twice that for passages that may not answer]",
 )
 @click.option("--quotes", is_flag=True, help="Only quotes: do not use a helper model, even if one is configured.")
 @log_options()
@@ -320,7 +319,7 @@ def ask(
     question: str | None,
     branch: str | None,
     turns: tuple[int, int] | None,
-    tokens: int,
+    tokens: int | None,
     quotes: bool,
     **options: Any,
 ) -> MemoryAnswer:

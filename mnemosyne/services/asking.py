@@ -18,7 +18,7 @@ from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decision_inputs import RecordQuestion, finds_nothing
 from mnemosyne.domain.session.input_events import HelperAnswer, HelperAsked
 from mnemosyne.domain.text.stubs import plain
-from mnemosyne.domain.tools.memory_tools import LONGEST_REASON, MOST_ANSWER
+from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS, LONGEST_REASON, MOST_ANSWER
 from mnemosyne.errors import ContentForgotten, ContentMissing
 from mnemosyne.figures import dollars
 from mnemosyne.services import memories
@@ -63,13 +63,16 @@ async def ask(
     stream: UUID,
     question: str,
     chosen: Filter,
-    most_tokens: int,
+    most_tokens: int | None,
     compose: Compose | None = None,
 ) -> MemoryAnswer:
-    """Answer a question from a session's objects in at most ``most_tokens`` tokens: in a helper model's verified
-    sentences, or not at all if it finds nothing; without its answer, in quotes, or else by the nearest passages in
-    ``NEAREST`` times the tokens. Raises NotFound for an unknown branch, ContentForgotten for a deleted session.
+    """Answer a question from a session's objects in at most ``most_tokens`` tokens, or ``ANSWER_TOKENS``: in a helper
+    model's verified sentences, or not at all if it finds nothing; without its answer, in quotes, or else by the nearest
+    passages, which may take ``NEAREST`` times the latter. Raises NotFound for an unknown branch, ContentForgotten for a
+    deleted session.
     """
+    room = NEAREST * ANSWER_TOKENS if most_tokens is None else most_tokens
+    most_tokens = ANSWER_TOKENS if most_tokens is None else most_tokens
     memory, among, searched = await memories.read_chosen(archive, stream, chosen)
     announcements = Announcements(memory.objects.values())
 
@@ -95,7 +98,7 @@ async def ask(
         cited = [Cited(quote, among[quote.object_id]) for quote, _ in quotes]
         if not cited:
             found, objects, sources = await read(0.0)
-            quotes = answer(question, sources, NEAREST * most_tokens, _count_tokens)
+            quotes = answer(question, sources, room, _count_tokens)
             nearest = [Cited(quote, among[quote.object_id]) for quote, _ in quotes]
     return MemoryAnswer(
         cited=cited,

@@ -255,13 +255,20 @@ async def test_uncertain_passages_are_shown_as_such_at_a_cost_and_are_no_fault()
     assert f"#{ask.id_of('login.py')}" in (await ask("memory_search", query="which doors lead in?"))[0]
 
 
-@pytest.mark.parametrize(("left", "most"), [(LIMITS.tokens, 100), (60, 60)], ids=["twice the answer", "what is left"])
-async def test_uncertain_passages_may_take_twice_the_tokens_of_an_answer(left: int, most: int) -> None:
+@pytest.mark.parametrize(
+    ("left", "given", "most"),
+    [(LIMITS.tokens, {}, 1600), (60, {}, 60), (LIMITS.tokens, {"max_tokens": 50}, 50)],
+    ids=["twice the usual answer", "what is left", "the limit of the call"],
+)
+async def test_uncertain_passages_may_take_twice_the_tokens_of_an_answer_unless_the_call_limits_them(
+    left: int, given: dict[str, int], most: int
+) -> None:
     index = Index(None)
-    ask = await asked_with(index, "".join(f"# door {n} is of oak, {n} feet wide\n\n" for n in range(40)))
+    ask = await asked_with(index, "".join(f"# door {n} is of oak, {n} feet wide\n\n" for n in range(200)))
     index.answer, index.related = SearchResult(), hits((ask.id_of("login.py"), 0, 70))
     ask.budget = RecallBudget(tokens=LIMITS.tokens - left)
-    await ask("memory_query", question="which doors lead in?", max_tokens=50)
+    text, _, _ = await ask("memory_query", question="which doors lead in?", **given)
+    assert ("They were cut to max_tokens" in text) is bool(given)
     assert most * 3 // 4 < ask.budget.tokens - (LIMITS.tokens - left) <= most
 
 

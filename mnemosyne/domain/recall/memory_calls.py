@@ -24,6 +24,7 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.text.stubs import plain, render_types
 from mnemosyne.domain.tools import tool_paging
 from mnemosyne.domain.tools.memory_tools import (
+    ANSWER_TOKENS,
     LEAST_ANSWER,
     LONGEST_REASON,
     QUERY,
@@ -222,7 +223,7 @@ def answer_tokens(call: MemoryQuery, budget: RecallBudget) -> int | RefusedCall:
         return RefusedCall(f"{budget.limits.faults} {_USED_UP}")
     if budget.tokens_left < LEAST_ANSWER:
         return RefusedCall(f"{budget.limits.tokens:,} tokens {_USED_UP.replace('objects or answers ', '')}")
-    return min(call.max_tokens, budget.tokens_left)
+    return min(ANSWER_TOKENS if call.max_tokens is None else call.max_tokens, budget.tokens_left)
 
 
 def answer(

@@ -62,6 +62,9 @@ UNCERTAIN = "Not in memory, as far as words and meaning tell. The nearest passag
 person, can judge what they mean.
 """
 
+CUT = "They were cut to max_tokens; without it, more of them follow."
+"""What is added to the nearest passages if more of them have no room in the ``max_tokens`` of the call."""
+
 IMAGES_NOT_SHOWN = "It holds images or documents, which cannot be shown here. Look at the source again."
 """The result of a full restore in a dialect whose results contain only text."""
 
@@ -163,10 +166,11 @@ def answer_text(
     sentences: Sequence[str] = (),
     *,
     uncertain: bool = False,
+    is_cut: bool = False,
 ) -> str:
     """The answer to a question, made of quotes from objects. ``tokens`` are the tokens of the quotes,
     ``unindexed`` counts objects outside the index. ``sentences`` are a helper model's, one for each quote; empty if the
-    quotes are the answer, or only near it (``uncertain``).
+    quotes are the answer, or only near it (``uncertain``), and others lacked room in the call's own limit (``is_cut``).
 
     It names the kind and the author of each object, because a file may claim anything about decisions.
     """
@@ -178,6 +182,7 @@ def answer_text(
         if sentences
         else f"{render_count(len(quotes), 'passage')}, quoted word for word.",
         _cost(tokens, budget),
+        CUT if is_cut else "",
         describe_unindexed(unindexed),
     ]
     data = []

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -19,6 +19,8 @@ from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.dialect import Dialect
+
+Default = TypeVar("Default", int, None)
 
 QUERY, RESTORE, RELEASE, SEARCH = "memory_query", "memory_restore", "memory_release", "memory_search"
 
@@ -119,13 +121,13 @@ SEARCH_HITS, MOST_HITS = 5, 20
 
 @attrs.frozen
 class MemoryQuery:
-    """A question, to be answered in at most ``max_tokens``. ``scope``, if given, says where to look: words, or an
-    object's id after a mark.
+    """A question, to be answered in at most ``max_tokens``; None: the call gives no limit. ``scope``, if given, says
+    where to look: words, or an object's id after a mark.
     """
 
     question: str
     scope: str | None
-    max_tokens: int
+    max_tokens: int | None
 
 
 @attrs.frozen
@@ -204,7 +206,7 @@ def _query(given: Mapping[str, Any]) -> MemoryQuery:
     return MemoryQuery(
         question=_question(given, QUERY, "question"),
         scope=_check_length(scope, "scope") if isinstance(scope, str) and scope.strip() else None,
-        max_tokens=_number(given.get("max_tokens"), ANSWER_TOKENS, LEAST_ANSWER, MOST_ANSWER),
+        max_tokens=_number(given.get("max_tokens"), None, LEAST_ANSWER, MOST_ANSWER),
     )
 
 
@@ -274,7 +276,7 @@ def _reason(given: Mapping[str, Any]) -> str:
 _NUMBER = re.compile(r"\s*[+-]?\d{1,9}(?:\.\d{0,9})?\s*", re.ASCII)
 
 
-def _number(given: object, default: int, least: int, most: int) -> int:
+def _number(given: object, default: Default, least: int, most: int) -> int | Default:
     if isinstance(given, str) and _NUMBER.fullmatch(given):
         given = float(given)
     if isinstance(given, bool) or not isinstance(given, int | float) or given != given:

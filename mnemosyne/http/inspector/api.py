@@ -12,7 +12,6 @@ from quart_trio import QuartTrio
 from mnemosyne import __version__
 from mnemosyne.domain.knowledge.kinds import EntrySource
 from mnemosyne.domain.recall.object_search import Filter
-from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.errors import BadOption
 from mnemosyne.http.inspector.access import may_decide
 from mnemosyne.http.inspector.page_context import PageContext
@@ -119,7 +118,7 @@ async def _open_knowledge(page_context: PageContext, given: Mapping[str, Any]) -
 async def _ask(page_context: PageContext, session: str) -> Response:
     given = {**await _read_arguments(ASK), "session": session}
     check_arguments(ASK, given)
-    question, tokens = given["question"], given.get("tokens", ANSWER_TOKENS)
+    question, tokens = given["question"], given.get("tokens")
     stream = await read_models.find(page_context.models, session)
     index = await page_context.index()
     return jsonify(answer_as_json(question, await ask(page_context.archive, index, stream, question, Filter(), tokens)))

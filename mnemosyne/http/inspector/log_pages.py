@@ -7,7 +7,6 @@ from typing import Any, get_args
 from quart import request
 
 from mnemosyne.domain.recall.object_search import Filter
-from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.http.inspector.page_context import PageContext, View
 from mnemosyne.services import asking, overviews, read_models, search, usage
 from mnemosyne.services.agents import read_agents
@@ -80,7 +79,7 @@ async def show_search(page_context: PageContext) -> tuple[str, Mapping[str, Any]
     if session:
         stream = await read_models.find(page_context.models, session)
         found = await search.search(page_context.archive, index, stream, question, Filter(), RESULTS)
-        answer = await asking.ask(page_context.archive, index, stream, question, Filter(), ANSWER_TOKENS)
+        answer = await asking.ask(page_context.archive, index, stream, question, Filter(), None)
         shown |= {"stream": stream, "answer": answer}
     else:
         found = await search.search_sessions(

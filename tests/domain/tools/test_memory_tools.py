@@ -14,7 +14,6 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import ID_LENGTH, ID_LETTERS
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.tools.memory_tools import (
-    ANSWER_TOKENS,
     LONGEST_QUESTION,
     LONGEST_REASON,
     MOST_ANSWER,
@@ -122,8 +121,8 @@ def test_numbers_are_clamped_and_invalid_numbers_become_defaults() -> None:
         ("120", 120),
         (1e9, MOST_ANSWER),
         (-5, 50),
-        ("many", ANSWER_TOKENS),
-        (True, ANSWER_TOKENS),
+        ("many", None),
+        (True, None),
     ):
         assert call("memory_query", question="q", max_tokens=written) == MemoryQuery("q", None, tokens)
     assert call("memory_search", query="q", limit=10**30) == MemorySearch("q", None, MOST_HITS)
@@ -137,7 +136,7 @@ def test_a_search_may_be_limited_to_a_kind_and_a_definition_is_requested_by_name
 
 def test_half_a_surrogate_pair_in_a_question_is_not_recorded() -> None:
     query = parse("memory_query", '{"question": "why \\ud800?"}')
-    assert query == MemoryQuery("why ??", None, ANSWER_TOKENS)
+    assert query == MemoryQuery("why ??", None, None)
 
 
 def test_a_reason_becomes_one_short_line_without_object_ids() -> None:
@@ -204,7 +203,7 @@ def test_any_input_is_a_call_within_bounds_or_a_short_refusal(name: str, text: s
             refused.encode()
         case MemoryQuery(question, scope, tokens):
             assert question
-            assert 50 <= tokens <= MOST_ANSWER
+            assert tokens is None or 50 <= tokens <= MOST_ANSWER
             (question + (scope or "")).encode()
         case MemoryRestore(object_id, target, reason):
             assert object_id.isascii()

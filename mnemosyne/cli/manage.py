@@ -39,7 +39,7 @@ async def _start(storage: Storage, session: str, tenant: str, command: StartMana
     if any(branch.mode is Mode.BYPASS for branch in before.branches.values()):
         return f"session {stream}: only its new conversations are managed; one that was managed and stopped stays so"
     if before.branches and all(branch.mode is Mode.MANAGE for branch in before.branches.values()):
-        return f"session {stream}: is managed already"
+        return f"session {stream}: {'stays managed' if before.off else 'is managed already'}"
     return (
         f"session {stream}: {'was switched on already' if before.switched else 'managed from its next compaction on'}"
     )
@@ -73,7 +73,7 @@ async def _switch(storage: Storage, session: str | None, tenant: str, command: S
     stream = await sessions.find(storage, session)
     before = await switching.switch_session(storage, stream, command, id_)
     if not command.on:
-        was_managed = any(branch.mode is not Mode.OBSERVE for branch in before.branches.values())
+        was_managed = any(branch.late or branch.mode is not Mode.OBSERVE for branch in before.branches.values())
         return f"session {stream}: {'no longer managed' if was_managed else 'was not managed, and will not be'}"
     return f"session {stream}: {_render_undo(before.off, await switching.all_are_off(storage, tenant))}"
 

@@ -116,7 +116,7 @@ def _regular(file: Path) -> Iterator[Path]:
     if str(file) != "-":
         yield file
         return
-    with NamedTemporaryFile(prefix="mnemosyne-") as copy:
+    with NamedTemporaryFile(prefix="standard-input-") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
         yield Path(copy.name)

@@ -39,14 +39,21 @@ async def test_session_that_does_not_exist_cannot_be_switched() -> None:
 
 @pytest.fixture
 def sessions(dsn: str, use_log: UseLog) -> str:
-    """A database with a managed, an unmanaged and a stopped session; its DSN."""
+    """A database with a managed, an unmanaged, a stopped and a waiting session; its DSN."""
     managed = BranchModeSet(at=2, branch="main", mode=Mode.MANAGE, why="it was asked for")
+    waiting = BranchModeSet(at=2, branch="main", mode=Mode.OBSERVE, why="it has to grow", late=True)
     stopped = BranchModeSet(at=3, branch="main", mode=Mode.BYPASS, why="managing was turned off")
 
     async def fill() -> None:
         async with open_world(POSTGRES, dsn, event_codec()) as world:
             for number, events in enumerate(
-                ([*opened("managed"), managed], opened("observed"), [*opened("stopped"), managed, stopped]), 1
+                (
+                    [*opened("managed"), managed],
+                    opened("observed"),
+                    [*opened("stopped"), managed, stopped],
+                    [*opened("waiting"), waiting],
+                ),
+                1,
             ):
                 await world.journal.append(Append(stream(number), 0, tuple(Envelope(event, "c") for event in events)))
 
@@ -85,6 +92,7 @@ def test_effect_on_one_session_depends_on_its_mode(sessions: str) -> None:
     managed, observed = (f"session {stream(number)}: " for number in (1, 2))
     assert off("managed") == f"{managed}no longer managed\n"
     assert off("observed") == f"{observed}was not managed, and will not be\n"
+    assert off("waiting") == f"session {stream(4)}: no longer managed\n"
     assert switched(stream(1)) == switched(stream(2)) == [False]
     assert off("managed", "--undo").startswith(f"{managed}its new conversations, such as")
     assert switched(stream(1)) == [False, True]
@@ -96,6 +104,8 @@ def test_effect_on_one_session_depends_on_its_mode(sessions: str) -> None:
 def test_observed_session_is_switched_on_once_and_again_after_it_was_switched_off(sessions: str) -> None:
     switched, observed = partial(switches, sessions, stream(2)), f"session {stream(2)}: "
     assert run("manage", "managed").output == f"session {stream(1)}: is managed already\n"
+    off("managed")
+    assert run("manage", "managed").output == f"session {stream(1)}: stays managed\n"
     assert run("manage", "observed").output == f"{observed}managed from its next compaction on\n"
     assert run("manage", "observed").output == f"{observed}was switched on already\n"
     assert switched() == [True]

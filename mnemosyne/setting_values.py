@@ -274,6 +274,8 @@ def _parse_key(number: int, sha256: str, tenant: object) -> TenantKey:
 
 
 def _parse_quota(_number: int, tenant: str, size: object) -> TenantQuota:
+    if size == "":
+        raise ValueError("TENANT=BYTES is needed, as in team=1000000000")
     return TenantQuota(parse_tenant(tenant), positive("BYTES").parse(size))
 
 

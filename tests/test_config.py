@@ -363,6 +363,11 @@ def test_plain_http_to_a_public_address_is_always_refused(url: str) -> None:
         load({"upstream": url, "allow_plain_http": True}, {})
 
 
+def test_quota_without_a_tenant_is_refused_with_its_form() -> None:
+    with pytest.raises(BadConfiguration, match=r"'team' .*: TENANT=BYTES is needed, as in team=1000000000"):
+        load({"tenant_quotas": "team"}, {})
+
+
 # Removed settings
 
 

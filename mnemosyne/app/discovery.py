@@ -3,7 +3,8 @@
 import http.client
 import json
 import os
-from collections.abc import Mapping, Sequence
+import select
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,9 @@ from mnemosyne.figures import local_time
 from mnemosyne.setting_values import is_loopback
 
 ANSWER_SECONDS = 5.0
+SLOW_SECONDS = 120.0
+"""Time limit for a server that has taken a connection, while it starts or is busy."""
+
 PROBE_SECONDS = 20.0
 """Time limit for a server to probe all providers of a dialect."""
 
@@ -76,11 +80,13 @@ def url_of(config: Config) -> str:
     return f"http://[{host}]:{config.port}" if ":" in host else f"http://{host}:{config.port}"
 
 
-def find_server(config: Config) -> FoundServer | None:
-    """Return this data directory's server at the configured address; None without one."""
+def find_server(config: Config, slow: Callable[[str], None] | None = None) -> FoundServer | None:
+    """Return this data directory's server at the configured address; None without one. With ``slow``, one that is slow
+    to answer is waited for, after ``slow`` got a message.
+    """
     if existing_token(config.data_dir) is None or config.port == 0 or not _may_be_trusted(config.port):
         return None
-    return server_at(url_of(config), config)
+    return server_at(url_of(config), config, slow)
 
 
 def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[str, str] | None = None) -> Any:
@@ -98,7 +104,13 @@ def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[
 
 
 def _ask(
-    host: str, port: int | None, path: str, config: Config, seconds: float, post: Mapping[str, str] | None = None
+    host: str,
+    port: int | None,
+    path: str,
+    config: Config,
+    seconds: float,
+    post: Mapping[str, str] | None = None,
+    slow: Callable[[str], None] | None = None,
 ) -> Any:
     token = existing_token(config.data_dir)
     if token is None:
@@ -107,6 +119,9 @@ def _ask(
     try:
         headers = {"Authorization": f"Bearer {token}", **(post or {})}
         connection.request("POST" if post else "GET", path, headers=headers)
+        if slow is not None and not select.select([connection.sock], [], [], seconds)[0]:
+            slow(f"the server on port {port} does not answer yet; waiting up to {SLOW_SECONDS:g} s for it")
+            connection.sock.settimeout(SLOW_SECONDS)
         response = connection.getresponse()
         return json.loads(response.read(LARGEST_STATUS)) if response.status == 200 else None
     except (OSError, http.client.HTTPException, ValueError):
@@ -121,10 +136,10 @@ def probe_upstreams(url: str, dialect: str, config: Config) -> Sequence[Mapping[
     return answer["upstreams"] if isinstance(answer, dict) else ()
 
 
-def server_at(url: str, config: Config) -> FoundServer | None:
-    """Return this data directory's server at a URL; None if another server listens there."""
+def server_at(url: str, config: Config, slow: Callable[[str], None] | None = None) -> FoundServer | None:
+    """Return this data directory's server at a URL; None if another server listens there. ``slow``: ``find_server``."""
     parts = urlsplit(url)
-    status = _ask(parts.hostname or "", parts.port, "/-/status", config, ANSWER_SECONDS)
+    status = _ask(parts.hostname or "", parts.port, "/-/status", config, ANSWER_SECONDS, slow=slow)
     if not isinstance(status, dict) or not {"version", "upstream", "tenant"} <= status.keys():
         return None
     return FoundServer(url, **{name: status[name] for name in attrs.fields_dict(FoundServer) if name in status})

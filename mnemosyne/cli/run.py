@@ -255,7 +255,7 @@ def _server(
     config: Config, command: Sequence[str], *, alone: bool = False
 ) -> Iterator[tuple[str, StartedServer | None]]:
     """A running server, or one for this run; with ``alone`` always the latter."""
-    found = find_server(config) if not alone else None
+    found = find_server(config, _say) if not alone else None
     if found is not None and found.serves(config) and not _needs_own_limits(found, config, command):
         yield found.url, None
         return

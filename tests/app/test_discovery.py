@@ -1,14 +1,18 @@
 """Find a running server, and refuse a port of another user."""
 
+import json
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
 
+from mnemosyne.app import discovery
 from mnemosyne.app.discovery import FoundServer, _may_be_trusted, find_server, url_of
 from mnemosyne.config import load
 from tests.cli.support import provider
+from tests.waiting import DEADLINE
 
 TABLE = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -60,6 +64,37 @@ def test_a_foreign_server_is_not_found(tmp_path: Path) -> None:
     with provider() as stranger:
         assert find_server(load({"data_dir": tmp_path, "port": stranger.server_port}, {})) is None
         assert stranger.asked == ["GET /-/status"]
+
+
+def test_server_that_is_slow_to_answer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise `run` would start a second one."""
+    monkeypatch.setattr(discovery, "ANSWER_SECONDS", 0.1)
+    (tmp_path / "token").write_text("secret")
+    body = json.dumps({"version": "0", "upstream": "https://api.example", "tenant": "local"}).encode()
+    said: list[str] = []
+    waiting = threading.Event()
+
+    def tell(sentence: str) -> None:
+        said.append(sentence)
+        waiting.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            waiting.wait(DEADLINE)
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+        server = threading.Thread(target=answer)
+        server.start()
+        port = listener.getsockname()[1]
+        found = find_server(load({"data_dir": tmp_path, "port": port}, {}), tell)
+        waiting.set()
+        server.join()
+    assert found is not None
+    assert said == [f"the server on port {port} does not answer yet; waiting up to 120 s for it"]
 
 
 def test_a_server_serves_settings_with_its_upstream_and_tenant(tmp_path: Path) -> None:

@@ -88,10 +88,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "certificates and threads show in what a client of the door can reach",
         "adapters/run_authority app/threads",
     ),
-    "app/test_replaying.py": (
-        "what is answered shows at a client, in the report and in its exit code",
-        "http/recorded",
-    ),
     "app/test_tracing.py": ("what is sent is what a collector takes", "adapters/otlp"),
     "app/test_server.py": (
         "servers restart with a directory, and with new ids and salts",

@@ -28,6 +28,11 @@ from mnemosyne.services.recorded_replies import RecordedReply, Replay
 _JSON = ((b"content-type", b"application/json"),)
 _STREAM = ((b"content-type", b"text/event-stream; charset=utf-8"),)
 
+_RETRY = ((b"retry-after", b"0"), (b"x-should-retry", b"true"))
+_NO_RETRY = ((b"x-should-retry", b"false"),)
+"""Headers of an error: clients do what they did when it was recorded, but at once."""
+
+STOPPED = "Mnemosyne: here the client stopped waiting for the reply when it was recorded, so it ends here."
 NOT_RECORDED = (
     "Mnemosyne: the recorded session has no such request, so it cannot be answered. `mnemosyne replay` shows the "
     "first difference at its end."
@@ -138,11 +143,12 @@ class RecordedUpstream:
             async with self.live.exchange(request, sent) as live:
                 yield live
             return
-        status, kind = (404, "not_found_error") if dialect is None else dialect.over_budget  # which no client retries
-        error = error_body(status, kind, NOT_RECORDED, error_dialect(request.target))
-        yield _Reply(ReplyHead(error.status, _JSON), (error.body,))
+        status, kind = (404, "not_found_error") if dialect is None else dialect.over_budget
+        yield _refuse(status, kind, NOT_RECORDED, error_dialect(request.target))
 
     def _reply(self, recorded: RecordedReply, dialect: Dialect) -> _Reply:
+        if recorded.is_stopped:
+            return _refuse(*dialect.over_budget, STOPPED, dialect)
         if recorded.status is None or recorded.body is None:
             raise UpstreamFailed("the recorded provider gave no answer.")
         body = self.copy.rename_for_client(recorded.body)
@@ -150,7 +156,15 @@ class RecordedUpstream:
         streams = recorded.streamed and recorded.status == 200 and bool(message)
         pieces = tuple(stream_reply(message, dialect, complete=recorded.complete)) if streams else (body,)
         times = (recorded.waited, recorded.took) if self.at_speed else (0, 0)
-        return _Reply(ReplyHead(recorded.status, _STREAM if streams else _JSON), pieces, recorded.complete, *times)
+        retry = () if recorded.status < 400 else _RETRY if recorded.is_repeated else _NO_RETRY
+        head = ReplyHead(recorded.status, (_STREAM if streams else _JSON) + retry)
+        return _Reply(head, pieces, recorded.complete, *times)
+
+
+def _refuse(status: int, kind: str, message: str, dialect: Dialect) -> _Reply:
+    """An error that no client retries, with a status and kind of ``Dialect.over_budget``."""
+    error = error_body(status, kind, message, dialect)
+    return _Reply(ReplyHead(error.status, _JSON + _NO_RETRY), (error.body,))
 
 
 class NoTurns:

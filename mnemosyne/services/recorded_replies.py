@@ -9,7 +9,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.domain.history.time_travel import Attempt, History
-from mnemosyne.domain.session.events import BranchKind, TurnInterrupted
+from mnemosyne.domain.session.events import CLIENT_LEFT, BranchKind, TurnInterrupted
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.project import find_project
@@ -27,6 +27,7 @@ CANDIDATES = 16
 class RecordedReply:
     """The reply to a recorded attempt, as its client saw it. ``body`` is None if nothing arrived; ``complete`` is
     whether the end arrived. ``waited`` and ``took`` are the times in µs to the first byte and to the end.
+    ``is_repeated``: the client sent the request again. ``is_stopped``: it left before the end, and did not.
     """
 
     status: int | None
@@ -35,6 +36,8 @@ class RecordedReply:
     streamed: bool
     waited: int
     took: int
+    is_repeated: bool
+    is_stopped: bool
 
 
 @attrs.frozen
@@ -111,12 +114,16 @@ class Replay:
             found.is_used = True
             return RepeatedRequest(found.attempt, True, RequestComparison((), {}))
         request = json_values.read(body)
-        place = find_place(request, dialect)
+        place, last = find_place(request, dialect), find_last(request, dialect)
         there = [each for each in self._recorded if each.dialect is dialect and each.place == place]
         free, used = [each for each in there if not each.is_used], [each for each in reversed(there) if each.is_used]
+        if not free:  # a client may have kept a reply that broke off when it was recorded, and not now, or the reverse
+            calls = [*filter(None, place)]
+            others = (each for each in self._recorded if each.dialect is dialect and not each.is_used)
+            free = [each for each in others if each.last == last and [*filter(None, each.place)] == calls]
+            used = used if not free else []
         candidates = free if self._is_strict else free + used
-        last = find_last(request, dialect)  # tells parallel sub-agents apart
-        candidates.sort(key=lambda each: each.last != last)
+        candidates.sort(key=lambda each: each.last != last)  # tells parallel sub-agents apart
         compared = [(each, await self._compare(each, body)) for each in candidates[:CANDIDATES]]
         if self._is_strict:
             prompt = find_prompt(request, dialect)
@@ -134,17 +141,19 @@ class Replay:
         return compare(json_values.read(self.rename(rebuilt.body)), json_values.read(sent))
 
     async def _read(self, attempt: Attempt) -> RecordedReply:
-        ended = attempt.ended
-        body = await read_reply(self._archive, self.session, attempt)
-        if ended is None:
-            return RecordedReply(None, body, False, attempt.began.stream, 0, 0)
+        ended, began = attempt.ended, attempt.began
+        later = (each.began for each in self.history.attempts if each.began.attempt > began.attempt)
+        is_repeated = any((each.branch, each.turn) == (began.branch, began.turn) for each in later)
+        has_left = ended is None or (isinstance(ended, TurnInterrupted) and ended.reason == CLIENT_LEFT)
         return RecordedReply(
-            status=ended.status,
-            body=body,
-            complete=not isinstance(ended, TurnInterrupted),
-            streamed=attempt.began.stream,
-            waited=ended.first_byte or 0,
-            took=ended.at - attempt.began.at,
+            status=ended.status if ended is not None else None,
+            body=await read_reply(self._archive, self.session, attempt),
+            complete=ended is not None and not isinstance(ended, TurnInterrupted),
+            streamed=began.stream,
+            waited=(ended.first_byte or 0) if ended is not None else 0,
+            took=ended.at - began.at if ended is not None else 0,
+            is_repeated=is_repeated,
+            is_stopped=has_left and not is_repeated,
         )
 
 

@@ -1,12 +1,17 @@
 """A repeated request gets the reply to the recorded request that it resembles most."""
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
+import pytest
 import trio
 
+from mnemosyne.domain.session.address import Address
+from mnemosyne.domain.session.events import CLIENT_LEFT
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.services.recorded_replies import Replay, open_replay
-from tests.services.talking import body, talking, user
+from tests.services.talking import assistant, body, talking, user
 
 AGENTS = 20
 
@@ -52,3 +57,36 @@ async def test_request_that_is_not_recorded_takes_the_reply_of_no_other() -> Non
         await talk.ask(body([user("Do a part.")], tools=[]), ("x-claude-code-agent-id", "a"), reply="Part")
     replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
     assert await replies(replay, "What is the title of this?", "Do all.", "Do a part.") == ["All", "All", "Part"]
+
+
+Messages = Sequence[dict[str, Any]]
+BEGIN, STOPPED = user("Begin."), [assistant("Half a"), user("[Interrupted]")]
+NEXT: Messages = [user("Go on.")]
+
+
+@pytest.mark.parametrize(("recorded", "now"), [([*STOPPED, *NEXT], NEXT), (NEXT, [*STOPPED, *NEXT])])
+async def test_prompt_after_an_interrupted_reply_gets_its_reply(recorded: Messages, now: Messages) -> None:
+    """Whether a client keeps such a reply depends on how much it got."""
+    async with talking() as talk:
+        await talk.interrupt(await talk.ask(body([BEGIN]), reply=None), CLIENT_LEFT)
+        await talk.ask(body([BEGIN, *recorded]), reply="Went on")
+    replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
+    await replay.find(body([BEGIN]), MESSAGES)
+    found = await replay.find(body([BEGIN, *now]), MESSAGES)
+    assert found is not None
+    assert b"Went on" in (found.body or b"")
+    assert replay.unsent == []
+
+
+@pytest.mark.parametrize("reason", [CLIENT_LEFT, "the provider's reply broke off"])
+async def test_reply_says_whether_its_client_stopped_or_repeated_the_request(reason: str) -> None:
+    async with talking() as talk:
+        for attempt in (1, 2):
+            assert await talk.ask(body([BEGIN]), reply=None) == Address("main", 1, attempt)
+            await talk.interrupt(Address("main", 1, attempt), reason)
+    replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
+    found = [await replay.find(body([BEGIN]), MESSAGES) for _ in range(2)]
+    stopped = [False, reason == CLIENT_LEFT]
+    assert [(each.is_repeated, each.is_stopped) for each in found if each] == list(
+        zip([True, False], stopped, strict=True)
+    )

@@ -42,8 +42,9 @@ def _write_messages(message: Message, complete: bool) -> Iterator[Event]:
     whole = {key: value for key, value in message.items() if key != "error"}
     if whole:
         yield "message_start", {"message": {**whole, "content": [], **dict.fromkeys(ends)}}
-    for index, block in enumerate(message.get("content") or ()):
-        yield from _write_block(index, block)
+    blocks = message.get("content") or ()
+    for index, block in enumerate(blocks):
+        yield from _write_block(index, block, has_end=complete or index < len(blocks) - 1)
     if error is not None:
         yield "error", {"error": error}
     elif complete:
@@ -60,13 +61,14 @@ _EMPTIED: Mapping[str, Mapping[str, Any]] = {
 """What a block has at its start instead of what its deltas bring."""
 
 
-def _write_block(index: int, block: Message) -> Iterator[Event]:
+def _write_block(index: int, block: Message, *, has_end: bool) -> Iterator[Event]:
     empty = {key: value for key, value in _EMPTIED.get(str(block.get("type")), {}).items() if key in block}
     yield "content_block_start", {"index": index, "content_block": {**block, **empty}}
     for key in empty:
         for delta in _write_deltas(key, block[key]):
             yield "content_block_delta", {"index": index, "delta": delta}
-    yield "content_block_stop", {"index": index}
+    if has_end:  # a client takes a block with an end for a part of the conversation
+        yield "content_block_stop", {"index": index}
 
 
 def _write_deltas(key: str, value: Any) -> Iterator[dict[str, Any]]:
@@ -89,6 +91,8 @@ def _write_responses(message: Message, complete: bool) -> Iterator[Event]:
     events: list[Event] = [("response.created", {"response": begun})]
     for index, item in enumerate(items):
         events += _write_item(index, item)
+    if items and not complete:
+        events.pop()  # a client takes an item that is done for a part of the conversation
     status = message.get("status")
     if complete:
         events.append((f"response.{status or 'completed'}", {"response": dict(message)}))

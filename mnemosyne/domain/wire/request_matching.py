@@ -33,7 +33,7 @@ _TEXTS = re.compile(
     r"|\b\d\d?:\d\d:\d\d(?:\.\d+)?"
     r"|\bses_\w+"  # of opencode
     r"|<duration_ms>\d+"  # in Claude Code's notice that a sub-agent has ended
-    r"|\AChunk ID: \w+\nWall time: [\d.]+ seconds"  # the head of a command's output in Codex 0.171.0
+    r"|\A(?:Chunk ID: \w+|Script \w+)\nWall time:? [\d.]+ seconds"  # the head of an output in Codex 0.171.0
 )
 """Ids, dates and times in a text."""
 

@@ -50,6 +50,16 @@ def test_what_clients_vary_is_ignored_and_named(members: dict[str, Any], ignored
     assert changed(**members) == RequestComparison((), {ignored: path})
 
 
+@pytest.mark.parametrize(
+    "head", ["Chunk ID: 1a\nWall time: {} seconds", "Script completed\nWall time {} seconds\nOutput:\n"]
+)
+def test_time_that_a_command_of_codex_took_is_ignored(head: str) -> None:
+    one, other = (
+        {"input": [{"type": "custom_tool_call_output", "output": head.format(each)}]} for each in ("0.1", "0.2")
+    )
+    assert compare(one, other).differences == ()
+
+
 def test_text_equals_a_block_of_it_with_a_cache_marker() -> None:
     block = {"type": "text", "text": REQUEST["messages"][0]["content"], "cache_control": {"type": "ephemeral"}}
     assert changed(messages=[{"role": "user", "content": [block]}]).differences == ()

@@ -81,9 +81,7 @@ def url_of(config: Config) -> str:
 
 
 def find_server(config: Config, slow: Callable[[str], None] | None = None) -> FoundServer | None:
-    """Return this data directory's server at the configured address; None without one. With ``slow``, one that is slow
-    to answer is waited for, after ``slow`` got a message.
-    """
+    """Return this data directory's server at the configured address; None without one. ``slow``: ``server_at``."""
     if existing_token(config.data_dir) is None or config.port == 0 or not _may_be_trusted(config.port):
         return None
     return server_at(url_of(config), config, slow)
@@ -137,7 +135,9 @@ def probe_upstreams(url: str, dialect: str, config: Config) -> Sequence[Mapping[
 
 
 def server_at(url: str, config: Config, slow: Callable[[str], None] | None = None) -> FoundServer | None:
-    """Return this data directory's server at a URL; None if another server listens there. ``slow``: ``find_server``."""
+    """Return this data directory's server at a URL; None if another server listens there. With ``slow``, one that is
+    slow to answer is waited for, after ``slow`` got a message.
+    """
     parts = urlsplit(url)
     status = _ask(parts.hostname or "", parts.port, "/-/status", config, ANSWER_SECONDS, slow=slow)
     if not isinstance(status, dict) or not {"version", "upstream", "tenant"} <= status.keys():

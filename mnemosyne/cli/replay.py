@@ -276,7 +276,7 @@ def _review(config: Config, session: str, window: int | None) -> "Review":
 def _review_as_json(review: "Review") -> dict[str, Any]:
     names = "turn event field recorded today"
     return {
-        **members(review, "decisions turns other_tables by_earlier_version old_accounts", id="session"),
+        **members(review, "decisions turns other_tables by_earlier_version old_accounts old_rules", id="session"),
         "skipped": [members(skip, "why", position="version") for skip in review.skipped],
         "differences": [members(difference, names, position="version") for difference in review.differences],
     }
@@ -298,6 +298,8 @@ def _print_review(review: "Review") -> None:
     if review.old_accounts:
         accounts = f"by the rules before 2026-11-30: {plural(review.old_accounts, 'account')}. They expected no reads"
         say(f"{accounts} from a cache without markers, and treated missing and incredible counts differently.")
+    if review.old_rules:
+        say(f"by the rules before 2026-11-30: {plural(review.old_rules, 'decision')} (links of decisions, searches).")
     if review.turns:
         say(f"decided differently today: {', '.join(review.turns)}")
     verdict = plural(len(review.differences), "difference") if review.differences else "the same today"

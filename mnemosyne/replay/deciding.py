@@ -147,6 +147,8 @@ class Review:
     """Number of accounts by the rules before 2026-11-30, which judge the counts of a turn as a whole, ignore those far
     from the estimate, or repeat a count that is missing; for observed turns, they also expect no read without a marker.
     """
+    old_rules: int = 0
+    """Number of decisions of servers before 2026-11-30 that ``replay.by_older_rule`` explains."""
 
     @property
     def turns(self) -> Sequence[str]:
@@ -184,6 +186,7 @@ async def review(
         others,
         not all(each.counted for each in taken),
         judge.old_accounts,
+        judge.old_rules,
     )
 
 
@@ -237,6 +240,9 @@ class _Judge:
         self.differences: list[DecisionDifference] = []
         self.skipped: list[SkippedDecision] = []
         self.old_accounts = 0
+        self.old_rules = 0
+        accounts = (each.envelope.event for each in events)
+        self._old = {f"{at.branch} {at.turn}" for at in accounts if isinstance(at, TurnAccounted) and at.far is None}
 
     async def judge(self, decision: ReplayedDecision) -> None:
         """Replay a decision, then continue from the recorded events. Answers of a helper or a person about an object
@@ -254,7 +260,10 @@ class _Judge:
                 if _involves_removed_feature(decision):
                     self._skip(decision, REMOVED)
                 else:
-                    self.differences += replay.differences(decision, today)
+                    found = replay.differences(decision, today)
+                    older = replay.by_older_rule(found) if decision.turn in self._old else []
+                    self.old_rules += bool(older)
+                    self.differences += [each for each in found if each not in older]
         await self._note(decision)
 
     def _again(self, decision: ReplayedDecision) -> "_Again | None":

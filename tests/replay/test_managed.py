@@ -45,6 +45,7 @@ from tests.http.test_epochs import SMALL, Clock, client_of, open_work, reads
 from tests.http.test_summarized_epochs import played, resume
 from tests.http.test_switching import MODE, SlowToRead, disconnect_before_dispatch
 from tests.plain.archive import MemoryArchive
+from tests.plain.log import PlainLog
 from tests.profiles import rarely
 from tests.replay import stories
 from tests.services.talking import Plain, plain
@@ -57,7 +58,7 @@ async def reviewed(log: StoppableLog, **options: Any) -> Review:
     return await review(MemoryArchive(log), str(stream), **options)
 
 
-async def copy_with(log: StoppableLog, change: Callable[[Event], Event]) -> Plain:
+async def copy_with(log: PlainLog, change: Callable[[Event], Event]) -> Plain:
     """The session in another log, each event changed."""
     archive = plain()
     (stream,) = await log.streams()
@@ -344,6 +345,27 @@ async def test_old_accounts_that_judged_counts_per_turn_or_repeated_one_are_not_
             await stage.events_until(TurnAccounted)
     found = await reviewed(stage.log)
     assert (found.differences, found.skipped, found.old_accounts) == ([], [], 1)
+
+
+@pytest.mark.parametrize(("name", "count"), [("decided", 2), ("joined", 1)])
+async def test_links_and_answers_by_an_older_rule_are_counted_and_no_differences(
+    name: str, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plans and conversations had no links to decisions, and searches found and showed other passages."""
+    found = await review_only(opened(LOGS / name))
+    assert (found.differences, found.old_rules) == ([], count)
+    print_review(found)
+    assert f"by the rules before 2026-11-30: {count} decision" in capsys.readouterr().out
+
+
+async def test_links_that_a_server_of_today_did_not_record_are_differences() -> None:
+    """Its accounts say whether counts are far from the estimate."""
+
+    def renew(event: Event) -> Event:
+        return attrs.evolve(event, far=False) if isinstance(event, TurnAccounted) else event
+
+    found = await review_only(await copy_with(opened(LOGS / "decided").log, renew))
+    assert ([each.field for each in found.differences], found.old_rules) == (["links", "links"], 0)
 
 
 # Recorded settings

@@ -170,6 +170,13 @@ def differences(decision: ReplayedDecision, today: Sequence[Event]) -> list[Deci
     ]
 
 
+def by_older_rule(found: Sequence[DecisionDifference]) -> list[DecisionDifference]:
+    """The differences that changes of 2026-11-29 explain: links of decisions, and what a search finds and shows."""
+    if (RoundFinished.__name__, "answers") in {(each.event, each.field) for each in found}:
+        return [*found]  # its tokens and faults follow from it
+    return [each for each in found if (each.event, each.field) == (ObjectCreated.__name__, "links")]
+
+
 def _why(event: object) -> str:
     reason = getattr(event, "reason", None) or getattr(event, "why", None)
     return f": {render(reason)}" if reason else ""

@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_055, 2_300),
     "mnemosyne": Budget("mnemosyne", 86_865, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_790, 11_000),
-    "tests": Budget("tests", 78_860, 50_000),
+    "tests": Budget("tests", 78_870, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_365, 12_000),
     "benchmarks": Budget("benchmarks", 5_995, 6_000),

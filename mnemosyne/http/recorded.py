@@ -28,9 +28,8 @@ from mnemosyne.services.recorded_replies import RecordedReply, Replay
 _JSON = ((b"content-type", b"application/json"),)
 _STREAM = ((b"content-type", b"text/event-stream; charset=utf-8"),)
 
-_RETRY = ((b"retry-after", b"0"), (b"x-should-retry", b"true"))
+_RETRY = ((b"retry-after", b"0"), (b"x-should-retry", b"true"))  # at once
 _NO_RETRY = ((b"x-should-retry", b"false"),)
-"""Headers of an error: clients do what they did when it was recorded, but at once."""
 
 STOPPED = "Mnemosyne: here the client stopped waiting for the reply when it was recorded, so it ends here."
 NOT_RECORDED = (

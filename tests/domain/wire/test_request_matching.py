@@ -14,6 +14,7 @@ from mnemosyne.domain.wire.request_matching import (
     find_place,
     find_prompt,
 )
+from mnemosyne.domain.wire.responses import RESPONSES
 from tests.domain.wire.dialects import TALK, WRITTEN, Exchange, Written, bodies
 
 REQUEST: dict[str, Any] = {
@@ -58,6 +59,12 @@ def test_time_that_a_command_of_codex_took_is_ignored(head: str) -> None:
         {"input": [{"type": "custom_tool_call_output", "output": head.format(each)}]} for each in ("0.1", "0.2")
     )
     assert compare(one, other).differences == ()
+
+
+def test_place_does_not_depend_on_the_messages_of_other_agents() -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "wait_agent", "arguments": "{}"}
+    report = {"type": "agent_message", "author": "/root/a", "content": [{"type": "input_text", "text": "Done."}]}
+    assert find_place({"input": [call, report, report]}, RESPONSES) == find_place({"input": [call]}, RESPONSES)
 
 
 def test_text_equals_a_block_of_it_with_a_cache_marker() -> None:

@@ -410,8 +410,7 @@ class ManagedRounds:
         turn = await self.turn_of(address, end.request)
         if turn is None or turn.round > MOST_ANSWERED:
             return {}
-        context = CallContext(at=message.at, budget=self._find_budget(address))
-        return await self._executor_for(address, context).find_passages(end.calls)
+        return await self._executor_for(address, turn, end, message.at).find_passages(end.calls)
 
     async def answer(self, message: AnswerCalls) -> RoundOver:
         """The end of a round with the answers to its hidden calls. Nothing if the caller has already continued without
@@ -609,6 +608,16 @@ class ManagedRounds:
             return Answers(results=refused, budget=budget, helped=helped)
         if not end.calls:
             return Answers(budget=budget)
+        return await self._executor_for(address, turn, end, at, helped).answer(end.calls)
+
+    def _executor_for(
+        self,
+        address: Address,
+        turn: ManagedTurn,
+        end: RoundEnd,
+        at: int,
+        helped: Mapping[str, HelperAnswer] = NOT_HELPED,
+    ) -> MemoryToolExecutor:
         settings = decision_inputs.in_force(self._state.find_taken(address.branch), self._settings)
         most = find_limit(settings.window, turn.read.fields.model, self._state)
         used, model = window_of(end.reply.usage), turn.read.fields.model
@@ -617,10 +626,8 @@ class ManagedRounds:
         tools = tool_paging.tools_of(turn.read) if turn.tool_budget is not None else b""
         is_typed = not has_results(blocks_of(turn.read, -1))
         why = FaultReason.USER_RECALL if is_typed else FaultReason.REFERENCE
+        budget = self._find_budget(address)
         context = CallContext(at=at, budget=budget, settings=settings, room=room, tools=tools, helped=helped, why=why)
-        return await self._executor_for(address, context).answer(end.calls)
-
-    def _executor_for(self, address: Address, context: CallContext) -> MemoryToolExecutor:
         return MemoryToolExecutor(self._texts, self._outside, self._state, address, context)
 
     def _find_budget(self, address: Address) -> RecallBudget:

@@ -159,12 +159,12 @@ class MemoryToolExecutor:
 
     async def find_passages(self, calls: Sequence[HiddenCall]) -> Mapping[str, HelperQuestion]:
         """The passages from which a helper model may answer the questions among some calls, by call id; none for
-        questions without passages. Changes nothing.
+        questions without passages, and for those that will be refused. Changes nothing.
         """
         found: dict[str, HelperQuestion] = {}
         for call in calls:
             asked = parse(call.name, call.input_json)
-            if isinstance(asked, MemoryQuery) and not self._sees_all:
+            if isinstance(asked, MemoryQuery) and not self._sees_all and self._has_room(asked):
                 question = await self._find_safely(call, asked)
                 if question is not None:
                     found[call.id] = question
@@ -218,6 +218,9 @@ class MemoryToolExecutor:
                 return self._show_definition(asked)
             case _:
                 assert_never(asked)
+
+    def _has_room(self, call: MemoryQuery) -> bool:
+        return not isinstance(memory_calls.answer_tokens(call, self._budget), RefusedCall)
 
     async def _query(self, id_: str, call: MemoryQuery) -> str | RefusedCall:
         most = memory_calls.answer_tokens(call, self._budget)

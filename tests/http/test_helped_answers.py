@@ -198,6 +198,13 @@ async def test_unreachable_helper_falls_back_to_quotes_and_is_not_recorded() -> 
         assert not await found.stage.events_of(HelperAsked)
 
 
+async def test_helper_is_not_asked_for_an_answer_that_will_be_refused() -> None:
+    async with helped(composed()) as found:
+        found.client.headers = {"x-mnemosyne-restores": "0"}
+        assert "0 objects or answers were brought back in this turn" in await found.ask()
+        assert found.endpoint.requests == []
+
+
 async def test_not_in_memory_is_an_answer_without_quotes() -> None:
     async with helped(lambda path, _: says(path, '{"sentences": []}')) as found:
         outcome = await found.ask()

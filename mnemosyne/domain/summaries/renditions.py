@@ -119,6 +119,4 @@ def _too_lossy(request: RenditionRequest, text: str) -> str | None:
         allowed = 1 - (1 - allowed) * L2_KEEPS
     if measured.of < FEW_SPECIFICS or measured.share <= allowed:
         return None
-    return (
-        f"it loses {measured.lost} of {measured.of} specifics; at most {allowed:.0%} may go of a {request.kind.value}"
-    )
+    return f"it loses more than {allowed:.0%} of the specifics of a {request.kind.value}"

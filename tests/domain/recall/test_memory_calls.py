@@ -203,8 +203,9 @@ def test_answer_gets_the_remaining_tokens_of_the_turn() -> None:
     question = MemoryQuery("why?", None, 200)
     assert answer_tokens(question, UNUSED) == 200
     assert answer_tokens(question, RecallBudget(1, LIMITS.tokens - 150)) == 150
-    for budget in (RecallBudget(LIMITS.faults, 0), RecallBudget(1, LIMITS.tokens - 10)):
-        assert "may be" in refused(answer_tokens(question, budget))
+    assert "may be" in refused(answer_tokens(question, RecallBudget(LIMITS.faults, 0)))
+    assert "8,182 tokens" in refused(answer_tokens(question, RecallBudget(1, LIMITS.tokens - 10)))
+    assert refused(answer_tokens(question, RecallBudget(1, 700).within(0))).startswith("700 tokens were brought back")
 
 
 def test_answer_is_one_micro_fault_of_each_quoted_object_not_shown() -> None:

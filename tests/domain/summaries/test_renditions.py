@@ -65,7 +65,9 @@ def test_part_of_a_number_or_name_is_an_invention() -> None:
     ],
 )
 def test_text_that_is_not_a_summary_is_rejected(text: str, why: str) -> None:
-    assert why in reason(asked(), text)
+    found = reason(asked(), text)
+    assert why in found
+    assert "; " not in found, "this separates reasons where they are counted"
 
 
 def test_a_chinese_source_may_have_a_chinese_summary() -> None:

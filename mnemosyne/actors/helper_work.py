@@ -4,7 +4,7 @@ The model's answer is data: the order's task verifies it before it is used (``do
 """
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
@@ -16,10 +16,12 @@ import trio
 from mnemosyne.actors.helper_calls import HelperModels, charge_on_failure
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.helper.background import NO_EFFECT, BackgroundTask, Effect, HelperOrder, Signed
+from mnemosyne.domain.helper.facts import FACTS
 from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.helper.task import Accepted
 from mnemosyne.domain.ports import ContentStore, Ticket
 from mnemosyne.domain.session.decision_inputs import RecordWork
+from mnemosyne.domain.session.helper_results import SUMMARY
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
 from mnemosyne.errors import LogFailed, MnemosyneError
@@ -31,6 +33,18 @@ AT_ONCE = 2
 
 MOST_WAITING = 1_024
 """Maximum number of waiting orders; beyond that, the oldest one is dropped."""
+
+KEPT = frozenset({FACTS, SUMMARY})
+"""The tasks whose results are for later sessions: an order that the budget or the breaker stops is tried again."""
+
+MOST_KEPT, AGAIN_SECONDS = 64, 60.0
+"""Maximum number of such orders, and the time before each is tried again. The budget grows with the cost of turns, so
+the first prompt of a day finds none.
+"""
+
+
+class NotAsked(MnemosyneError):
+    """The budget has no room for an order, or the circuit breaker is open."""
 
 
 @attrs.frozen
@@ -111,14 +125,23 @@ class HelperWorker:
         self._now = now
         self._new_id = new_id
         self._slots = trio.Semaphore(AT_ONCE)
+        self._kept: deque[HelperRequest] = deque(maxlen=MOST_KEPT)
 
     async def run(self, sessions: WaitingOrders) -> None:
         """Do orders until cancelled. A failed one does not end the loop."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._try_again, sessions)
             while True:
                 await self._slots.acquire()
                 request = await sessions.wait_for_order()
                 nursery.start_soon(self._work_safely, sessions, request)
+
+    async def _try_again(self, sessions: WaitingOrders) -> None:
+        while True:
+            await trio.sleep(AGAIN_SECONDS)
+            for _ in range(len(self._kept)):
+                await self._slots.acquire()
+                await self._work_safely(sessions, self._kept.popleft())
 
     async def _work_safely(self, sessions: WaitingOrders, request: HelperRequest) -> None:
         order = request.order
@@ -126,6 +149,9 @@ class HelperWorker:
             done = await self.work(request)
             if done is not None:
                 await self._report(sessions, request.identity, done)
+        except NotAsked:
+            if order.task in KEPT:
+                self._kept.append(request)
         except (MnemosyneError, ValueError) as error:
             log.info("session %s: %s of %s failed: %s", request.identity.stream, order.task, order.subject, error)
         except Exception:
@@ -141,8 +167,8 @@ class HelperWorker:
             (self._budget.release if recorded else self._budget.charge)(done.work.nanodollars)
 
     async def work(self, request: HelperRequest) -> HelperDone | None:
-        """The work on an order and its effect; None if no model was asked, because there is none for the session or
-        nothing to ask, the budget is used up or the circuit breaker is open.
+        """The work on an order and its effect; None if there is no model for the session, or nothing to ask. Raises
+        NotAsked.
 
         The cost stays reserved in the budget until the work is recorded.
         """
@@ -159,7 +185,7 @@ class HelperWorker:
         record = await self._cache.find(key)
         reply = await calls.ask(task, inputs, prompt, record)
         if reply is None:
-            return None
+            raise NotAsked(f"the helper {calls.name} is not asked: its budget is used up, or it keeps failing")
         verdict, at = reply.verdict, self._now()
         accepted = verdict if isinstance(verdict, Accepted) else None
 

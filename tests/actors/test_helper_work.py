@@ -7,11 +7,15 @@ from hashlib import sha256
 import attrs
 import pytest
 import trio
+import trio.testing
 
 from mnemosyne.actors import helper_work
 from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.actors.helper_work import HelperQueue, HelperRequest, HelperWorker
-from mnemosyne.actors.messages import HelperDone
+from mnemosyne.actors.messages import HelperDone, Identity
+from mnemosyne.domain.helper.background import HelperOrder
+from mnemosyne.domain.helper.facts import order_facts
+from mnemosyne.domain.helper.goal import order_goal
 from mnemosyne.domain.helper.model import OneModel
 from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
@@ -23,8 +27,10 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.work import DeferredSummary, missing_of
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session import decision_inputs
+from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.text.entities import specifics
 from mnemosyne.domain.wire import recipe
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.recipe import Piece
 from mnemosyne.errors import LogUnavailable
 from tests.actors.spending import EnoughTurns
@@ -34,6 +40,7 @@ from tests.actors.test_helper_calls import COST, Model
 from tests.domain.objects.test_work import created, fold
 from tests.not_none import not_none
 from tests.plain.log import PlainLog
+from tests.waiting import until
 
 SOURCE = long_text("alpha")
 GOOD = "\n".join(SOURCE.splitlines()[:12])
@@ -150,6 +157,62 @@ async def test_blank_text_is_not_sent_and_costs_nothing() -> None:
     done, budget = await work(summary(GOOD), text=" \n" * 2_000)
     assert done is None
     assert await budget.reserve(ENOUGH_MONEY.a_day)
+
+
+# What the budget stops
+
+
+@attrs.define(eq=False)
+class Sessions:
+    """Sessions with a few orders (helper_work.WaitingOrders), the next one when the budget has been read for each
+    before it.
+    """
+
+    orders: list[HelperOrder]
+    spending: "LaterTurns"
+    taken: int = 0
+    told: list[HelperDone] = attrs.field(factory=list)
+
+    async def wait_for_order(self) -> HelperRequest:
+        await until(lambda: self.spending.read == self.taken < len(self.orders))
+        self.taken += 1
+        return HelperRequest(IDENTITY, self.orders[self.taken - 1])
+
+    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+        self.told.append(done)
+        return True
+
+
+@attrs.define(eq=False)
+class LaterTurns:
+    """A day on which turns cost nothing at first; and how often the cost was ``read``."""
+
+    turns: int = 0
+    read: int = 0
+
+    async def on_day(self, day: int) -> DaySpending:
+        self.read += 1
+        return DaySpending(day, turns=self.turns)
+
+
+async def test_facts_wait_until_turns_have_paid_for_them_and_goals_do_not(mock_clock: trio.testing.MockClock) -> None:
+    mock_clock.rate = 1.0  # so that a failure ends
+    log, spending, model = PlainLog(CODEC), LaterTurns(), Model([json.dumps({"facts": []})])
+    budget = HelperBudget(spending, ENOUGH_MONEY, lambda: 1)
+    worker = HelperWorker(HelperModels(OneModel(model), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
+    goal = order_goal(Memory(), "main", 1, "Fix the login page.", None, MESSAGES)
+    sessions = Sessions([goal, *order_facts("The login page is for guests.", "main", 1)], spending)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run, sessions)
+        await until(lambda: spending.read == 2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert model.prompts == []
+        spending.turns = 10**12
+        mock_clock.jump(helper_work.AGAIN_SECONDS)
+        await until(lambda: bool(sessions.told))
+        nursery.cancel_scope.cancel()
+    assert [(done.work.task, done.work.rejected) for done in sessions.told] == [("facts", ())]
+    assert (spending.read, len(model.prompts), budget.reserved) == (3, 1, 0)
 
 
 # The queue of orders

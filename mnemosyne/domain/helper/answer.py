@@ -121,13 +121,13 @@ def _find_quote(text: str, quote: str) -> tuple[int, int] | None:
 def _adds_nothing(sentence: str, passage: HelperPassage, quoted: str, question: str) -> bool:
     """Whether a sentence shares words with its quote, and contains no names and few words that are missing from its
     quote, its record's name and the question. Figures must occur in the quote: an assumption of the question is no
-    answer.
+    answer, nor is a digit of the record's id.
     """
-    quotable = f"{quoted}\n{passage.name}"
-    known = f"{quotable}\n{question}"
+    named = f"{passage.name}\n{question}"
+    known = f"{quoted}\n{named}"
     return (
         not set(query_words(sentence)).isdisjoint(words(quoted))
-        and _figures(sentence, known=question) <= _figures(quotable)
+        and _figures(sentence, known=named) <= _figures(quoted)
         and not find_invented(known, sentence)
         and measure_grounding(known, sentence) >= LEAST_GROUNDED
     )
@@ -142,7 +142,7 @@ def _figures(text: str, known: str = "") -> frozenset[str]:
 
 ANSWER = HelperTask(
     name="answer",
-    version=2,
+    version=3,
     properties=_PROPERTIES,
     prompt=_prompt,
     verify=_verify,

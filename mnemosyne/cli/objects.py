@@ -170,7 +170,7 @@ def _print_renditions(each: MemoryObject) -> None:
         lost = ", ".join(f"{count} {kind}" for kind, count in rendition.losses.lost.items() if count)
         share = percent_text(rendition.tokens / max(1, each.tokens))
         rows.append(
-            (fidelity.label, count_text(rendition.tokens), share, printable(rendition.helper), lost or "nothing")
+            (fidelity.label, count_text(rendition.tokens), share, printable(rendition.helper), lost or "no specifics")
         )
     extract = each.tokens_at(Fidelity.DETAILED)
     if extract is not None and Fidelity.DETAILED not in each.renditions:

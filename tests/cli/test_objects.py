@@ -13,6 +13,7 @@ from mnemosyne.cli.objects import (
     _HEADERS,
     _print_links,
     _print_object,
+    _print_renditions,
     _row,
     _source_line,
     print_topics,
@@ -34,7 +35,7 @@ from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.windows import Listing
 from tests.cli.logs import OBJECT
 from tests.cli.running import run, run_json
-from tests.domain.remembered import made
+from tests.domain.remembered import made, summarized
 from tests.domain.talks import on_topics
 from tests.replay.recordings import played, session, streams
 from tests.replay.session_tapes import tape_of
@@ -187,3 +188,11 @@ def test_object_of_another_session_is_reported_with_that_session(command: str) -
     assert run(command, parser, "--session", "other", code=1).stderr == (
         f"Error: Session {other['session']} has no object {parser!r}; it belongs to session {mine['session']}.\n"
     )
+
+
+def test_a_short_form_that_keeps_every_specific_is_not_said_to_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    known = reduce(evolve, (made("abc2345", 1), summarized("abc2345", Fidelity.DETAILED, 3)), Memory())
+    _print_renditions(known.objects["abc2345"])
+    original, short, _ = capsys.readouterr().out.strip().splitlines()[1:4]
+    assert original.endswith("nothing")
+    assert short.endswith("no specifics")

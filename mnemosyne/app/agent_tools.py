@@ -13,8 +13,10 @@ from uuid import UUID
 import trio
 
 from mnemosyne import __version__
+from mnemosyne.actors.composing import Composer
 from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.adapters.mcp_sdk import make_http_app, make_server, serve_stdio
+from mnemosyne.app import asking
 from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.object_index import fill_index, model_of
 from mnemosyne.app.process import new_id, now
@@ -29,7 +31,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.errors import NotFound
 from mnemosyne.http.serving import bind, bound_url_of, run_hypercorn
-from mnemosyne.services import asking, contexts, object_view, overviews, search, sessions, windows
+from mnemosyne.services import contexts, object_view, overviews, search, sessions, windows
 from mnemosyne.services.agent_tools import BY_NAME, MOST
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
 from mnemosyne.services.manifests import manifest_as_json, read_manifest
@@ -50,8 +52,11 @@ _AGE = {"turn": "last_turn", "out_of_date": "stale"}
 class AgentTools:
     """The tools over an open database, as seen from a folder."""
 
-    def __init__(self, models: OpenReadModels, knowledge: KnowledgeService, folder: Path) -> None:
+    def __init__(
+        self, models: OpenReadModels, knowledge: KnowledgeService, folder: Path, composer: Composer | None = None
+    ) -> None:
         self._models = models
+        self._composer = composer
         self._archive = models.archive
         self._knowledge = knowledge
         self._folder = str(folder.absolute())
@@ -81,11 +86,14 @@ class AgentTools:
 
     async def _query(self, given: Arguments) -> Any:
         stream = await self._find(given)
-        index = await fill_index(self._models)
-        answer = await asking.ask(self._archive, index, stream, given["question"], Filter(), None)
+        answer = await asking.answer(self._models, self._composer, stream, given["question"], Filter(), None)
         quotes, nearest = (
             [
-                {**members(passage.object, "kind", object="id", **_AGE), **members(passage.quote, "start end text")}
+                {
+                    **({} if passage.sentence is None else {"sentence": passage.sentence}),
+                    **members(passage.object, "kind", object="id", **_AGE),
+                    **members(passage.quote, "start end text"),
+                }
                 for passage in passages
             ]
             for passages in (answer.cited, answer.nearest)
@@ -208,9 +216,14 @@ DRAIN_SECONDS = 2.0
 @asynccontextmanager
 async def open_tools(config: Config, folder: Path, say: Callable[[str], None]) -> AsyncIterator[AgentTools]:
     """Open the tools; all their writes are durable when the context ends."""
-    async with open_read_models(config, say) as models, run_journal(models.archive) as archive:
+    async with (
+        open_read_models(config, say) as models,
+        run_journal(models.archive) as archive,
+        asking.open_composer(models, say) as composer,
+    ):
         store, meaning = KnowledgeStore(archive.events, archive.journal), EntryMeaning(model_of(config))
-        yield AgentTools(models, open_knowledge(store, config.tenant, folder, EntrySource.AGENT, meaning), folder)
+        knowledge = open_knowledge(store, config.tenant, folder, EntrySource.AGENT, meaning)
+        yield AgentTools(models, knowledge, folder, composer)
 
 
 async def run_stdio(config: Config, folder: Path, say: Callable[[str], None]) -> None:

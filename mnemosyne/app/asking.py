@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
-
-import trio
+from uuid import UUID
 
 from mnemosyne.actors.composing import Composer
 from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
@@ -14,7 +13,7 @@ from mnemosyne.adapters.postgres.projection_store import PostgresSpending
 from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.settings import helper_limits
-from mnemosyne.app.storage import LAST_COMMIT_SECONDS
+from mnemosyne.app.storage import run_journal
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.services import asking, sessions
@@ -38,27 +37,38 @@ async def ask(
     session. ``say`` gets the reason if the helper is unusable. Raises what ``services.asking.ask`` raises.
     """
     stream = await sessions.find(models.archive, session)
+    async with AsyncExitStack() as stack:
+        composer = await stack.enter_async_context(open_composer(models, say, wanted=helper))
+        if composer is not None:
+            await stack.enter_async_context(run_journal(models.archive))
+        return await answer(models, composer, stream, question, chosen, tokens)
+
+
+async def answer(
+    models: "OpenReadModels", composer: Composer | None, stream: UUID, question: str, chosen: Filter, tokens: int | None
+) -> MemoryAnswer:
+    """Answer a question from a session, with a ``composer`` in the helper model's words. Then the journal must be
+    running, which records their cost in the session.
+    """
     index = await fill_index(models)
-    async with _open_composer(models, say, wanted=helper) as composer:
-        if composer is None:
-            return await asking.ask(models.archive, index, stream, question, chosen, tokens)
-        found = await asking.ask(models.archive, index, stream, question, chosen, tokens, composer.compose)
-        if found.helped is not None:
-            recorded = False
-            try:
-                await asking.record(models.archive, stream, question, found.helped, now(), new_id())
-                recorded = True
-            finally:
-                composer.settle(found.helped, is_recorded=recorded)
-        return found
+    compose = None if composer is None else composer.compose
+    found = await asking.ask(models.archive, index, stream, question, chosen, tokens, compose)
+    if composer is not None and found.helped is not None:
+        recorded = False
+        try:
+            await asking.record(models.archive, stream, question, found.helped, now(), new_id())
+            recorded = True
+        finally:
+            composer.settle(found.helped, is_recorded=recorded)
+    return found
 
 
 @asynccontextmanager
-async def _open_composer(
-    models: "OpenReadModels", say: Callable[[str], None], *, wanted: bool
+async def open_composer(
+    models: "OpenReadModels", say: Callable[[str], None], *, wanted: bool = True
 ) -> AsyncIterator[Composer | None]:
-    """Open the helper and run the journal that records its cost; None if it is not wanted or not usable."""
-    config, journal = models.config, models.archive.journal
+    """Open the helper; None if it is not wanted or not usable, for which ``say`` gets the reason."""
+    config = models.config
     if not wanted or config.helper == "extractive":
         yield None
         return
@@ -71,11 +81,6 @@ async def _open_composer(
         yield None
         return
     budget = HelperBudget(PostgresSpending(models.database, models.log), helper_limits(config), now)
-    async with open_helper(config, os.environ) as source, trio.open_nursery() as nursery:
+    async with open_helper(config, os.environ) as source:
         assert source is not None
-        await nursery.start(journal.run)
-        try:
-            yield Composer(HelperModels(source, budget))
-        finally:
-            with trio.CancelScope(shield=True):
-                await journal.close(LAST_COMMIT_SECONDS)
+        yield Composer(HelperModels(source, budget))

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from mnemosyne_lab.helper import Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.log_support import query
 from tests.cli.logs import PARSER
 from tests.cli.running import run, run_json
+from tests.cli.test_mcp import agent_in, call
 
 QUESTION = ("ask", "mine", "what raises ERR_HEADER_2041?")
 QUOTE = "raise ParseFailed(ERR_HEADER_2041)"
@@ -105,6 +107,19 @@ def test_sentence_of_a_helper_is_shown_with_its_quote_and_recorded(
     recorded = "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v2'"
     assert query(own_readings, recorded) == [(2,)]
     assert run("verify", "mine").stdout == "ok 1 turn\n"
+
+
+async def test_mcp_tool_answers_like_the_command_and_records_it(
+    helper: Callable[..., Endpoint], own_readings: str, tmp_path: Path
+) -> None:
+    endpoint = helper()
+    async with agent_in(tmp_path) as agent:
+        answer = await call(agent, "memory_query", session="mine", question=QUESTION[2])
+    (quoted,) = answer["quotes"]
+    assert (quoted["sentence"], quoted["text"]) == ("A header raises ERR_HEADER_2041.", QUOTE)
+    assert len(endpoint.requests) == 1
+    recorded = "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v2'"
+    assert query(own_readings, recorded) == [(1,)]
 
 
 def test_sentence_without_a_quote_in_the_object_is_dropped(helper: Callable[..., Endpoint]) -> None:

@@ -1,1 +1,1 @@
-"""The scenes of the golden logs of ``tests/golden``; run by hand, once for each log."""
+"""How the golden logs of ``tests/golden`` were made; run by hand, once for each log."""

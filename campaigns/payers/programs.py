@@ -4,26 +4,20 @@ It is played through the proxy to the strict scripted provider under one tariff,
 the result of a call; the model calls the next tool, and never a memory tool.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 import attrs
 
 from campaigns.payers.playing import Payer
-from campaigns.scenarios.agent import call, model_replies, think
-from campaigns.scenarios.scene import Clock
+from campaigns.scenarios.agent import Agent, call, text, think
+from campaigns.scenarios.messages import Json
+from campaigns.scenarios.scene import Scene, in_memory
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne_lab.provider.script import Script, ScriptedReply
-from mnemosyne_lab.provider.server import open_standin
-from tests.actors.support import StoppableLog
-from tests.http.managing import Client, Json, bare, bare_stage, text
 
-SESSION = "program"
 LINE = "The parser of part {} reads line {} of its table, and what it finds there goes to the next one.\n"
 
 
@@ -73,71 +67,58 @@ async def run(
     *,
     manages_small: bool = False,
     window: int | None = None,
-    log: StoppableLog | None = None,
+    check: Callable[[Scene], Awaitable[None]] | None = None,
 ) -> Billed:
-    """The provider's bill."""
-    clock, log = Clock(), log or StoppableLog()
-
-    def model(body: Any) -> ScriptedReply:
-        path = f"/part{len(body['messages'])}.py"
-        given = {"file_path": path} if program.tool == "Read" else {"command": f"run {path}"}
-        return model_replies(think(), call(program.tool, **given))
-
-    async with (
-        open_standin(Script(), clock=lambda: clock.now / 1e6, model=model, local=payer.local) as standin,
-        bare_stage(
-            standin=standin,
-            log=log,
-            window=window,
-            tariff=payer.named,
-            clock=clock,
-            mode=mode,
-            manages_small=manages_small,
-        ) as stage,
-    ):
-        client, used = ProgramClient.of(program, payer, stage.url), list[Tokens]()
+    """The provider's bill. ``check`` is called at the end."""
+    options = {"tariff": payer.named, "local": payer.local, "manages_small": manages_small}
+    async with in_memory("program", window=window, mode=mode, **options) as scene:
+        agent, used = _make_agent(scene, program, payer), list[Tokens]()
         content = [text(_words(program.step, 0))]
         for turn in range(1, program.turns + 1):
-            clock.pause(program.breaks.get(turn, 20))
-            message = await client.turn(*content)
-            used.append(tokens_of(message["usage"]) or Tokens())
-            content = [
-                {"type": "tool_result", "tool_use_id": each["id"], "content": _words(program.step, turn)}
-                for each in message["content"]
-                if each["type"] == "tool_use"
-            ]
-        tools = [len(each.json()["tools"]) for each in standin.messages]
+            scene.clock.pause(program.breaks.get(turn, 20))
+            path = f"/part{len(agent.history) + 1}.py"
+            given = {"file_path": path} if program.tool == "Read" else {"command": f"run {path}"}
+            agent.hears([think(), call(program.tool, **given)])
+            reply = await agent.turn(*content)
+            used.append(tokens_of({**reply.usages[0], **reply.usages[-1]}) or Tokens())
+            content = agent.results(reply, lambda _, turn=turn: _words(program.step, turn))
+        tools = [len(each["tools"]) for each in scene.sent]
+        if check is not None:
+            await check(scene)
     joined = next((number for number, count in enumerate(tools, 1) if count > 1), None)
     assert len(tools) == program.turns
     return Billed(used=used, managed_from=joined)
 
 
 @attrs.define(kw_only=True)
-class ProgramClient(Client):
-    """Without a name of its own; it marks its system prompt and its last message, or nothing."""
+class ProgramAgent(Agent):
+    """Without anything of Claude Code's around its own system prompt of ``head`` tokens and its messages."""
 
-    system: Json
-    marker: Json
+    head: int
 
-    @classmethod
-    def of(cls, program: Program, payer: Payer, url: str) -> "ProgramClient":
-        marker = {"type": "ephemeral", **({"ttl": payer.ttl} if payer.ttl else {})}
-        return cls(
-            url=url,
-            session=SESSION,
-            model=payer.model or program.model,
-            tools=[{"name": program.tool, "input_schema": {"type": "object"}}],
-            headers={"user-agent": "", **payer.headers},
-            system=text(_words(program.head, -1)),
-            marker={"cache_control": marker} if program.marks else {},
-        )
+    def system(self) -> list[Json]:
+        own = text(f"You are Claude Code. [{self.name}] {_words(self.head, -1)}")
+        return [{**own, "cache_control": self.marker} if self.marks else own]
 
-    def body(self) -> bytes:
-        *before, last = bare(self.history)
-        *blocks, end = last["content"]
-        said = [*before, {**last, "content": [*blocks, {**end, **self.marker}]}]
-        asked = {"model": self.model, "max_tokens": 1_000, "system": [{**self.system, **self.marker}]}
-        return json.dumps({**asked, "messages": said, "tools": self.tools}).encode()
+    def add_prompt(self, *content: Json) -> None:
+        self.history.append({"role": "user", "content": list(content)})
+
+
+def _make_agent(scene: Scene, program: Program, payer: Payer) -> ProgramAgent:
+    return ProgramAgent(
+        scene=scene,
+        name=scene.name,
+        session=scene.name,
+        model=payer.model or program.model,
+        tools=[{"name": program.tool, "input_schema": {"type": "object"}}],
+        members={"max_tokens": 1_000},
+        betas="",
+        headers={"user-agent": "", **payer.headers},
+        ttl=payer.ttl,
+        marks=int(program.marks),
+        target="/v1/messages",
+        head=program.head,
+    )
 
 
 def _words(tokens: int, number: int) -> str:

@@ -115,12 +115,12 @@ async def in_memory(
     *,
     window: int | None = WINDOW,
     mode: Mode = Mode.MANAGE,
-    tariff: str | None = None,
     local: LocalServer | None = None,
     sober: bool = False,
+    **options: Any,
 ) -> AsyncIterator[Scene]:
     """The real application on a real socket, with a log in memory that is verified at the end. ``sober``: see
-    ``Casting``.
+    ``Casting``; ``options``: those of ``open_process``.
     """
     clock, casting, log = Clock(), Casting(sober=sober), StoppableLog()
     async with (
@@ -131,7 +131,7 @@ async def in_memory(
 
         async def restart(mode: Mode) -> None:
             await stack.aclose()
-            opening = bare_stage(standin=standin, log=log, window=window, tariff=tariff, clock=clock, mode=mode)
+            opening = bare_stage(standin=standin, log=log, window=window, clock=clock, mode=mode, **options)
             stages.append(await stack.enter_async_context(opening))
             scene.url = stages[-1].url
 

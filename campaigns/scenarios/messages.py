@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from mnemosyne_lab.provider.openai_messages import read_input
 from tests.http.managing import bare
 
 Json = dict[str, Any]
@@ -186,14 +187,6 @@ class _Stream:
             self._open["input"] = read_input(self._json)
         self._reply.content.append(self._open)
         self._open = None
-
-
-def read_input(written: object) -> Any:
-    """A call's input as a client parses it; invalid JSON stays text."""
-    try:
-        return json.loads(written or "{}") if isinstance(written, str) else written
-    except ValueError:
-        return written
 
 
 def blocks_of(content: Any) -> list[Json]:

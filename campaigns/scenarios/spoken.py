@@ -1,16 +1,15 @@
 r"""The dialects as the judge reads them: requests and replies of each in the form of the Messages API.
 
-Written from the APIs' documentation; nothing is shared with the proxy's code.
+Written from the APIs' documentation; nothing is shared with the proxy's code. The stand-in reads messages in the same
+way.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
-from campaigns.scenarios.messages import THINKING, Json, ReadReply, read_events, read_input, read_reply, read_whole
-
-CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-"""The types of call items, with the member that holds the input."""
+from campaigns.scenarios.messages import THINKING, Json, ReadReply, read_events, read_reply, read_whole
+from mnemosyne_lab.provider.openai_messages import read_chat_message, read_item, read_parts
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -39,46 +38,28 @@ def spoken_at(target: str) -> Spoken | None:
     return next((each for each in SPOKEN if path.endswith(each.path)), None)
 
 
-def _joined(said: Sequence[tuple[str, list[Json]]]) -> list[Json]:
-    """Messages with neighbours of one role joined."""
+def _joined(said: Iterable[Json]) -> list[Json]:
+    """Messages in the roles of the Messages API, with neighbours of one role joined."""
     messages: list[Json] = []
-    for role, content in said:
+    for each in said:
+        role = {"developer": "system", "tool": "user"}.get(each["role"], each["role"])
         if messages and messages[-1]["role"] == role:
-            messages[-1]["content"].extend(content)
-        elif content:
-            messages.append({"role": role, "content": list(content)})
+            messages[-1]["content"].extend(each["content"])
+        elif each["content"]:
+            messages.append({"role": role, "content": list(each["content"])})
     return messages
-
-
-def _texts(content: object) -> list[Json]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    parts = content if isinstance(content, list) else []
-    return [{"type": "text", "text": part["text"]} if "text" in part else dict(part) for part in parts]
 
 
 # Responses
 
 
 def _asked_of_responses(body: Json) -> Json:
-    said = []
-    for item in body["input"]:
-        role = "user" if str(item.get("type")).endswith("_output") else item.get("role", "assistant")
-        said.append(("system" if role == "developer" else role, _blocks_of_item(item)))
     rest = {key: value for key, value in body.items() if key not in ("input", "instructions")}
-    return {**rest, "system": _texts(body.get("instructions")), "messages": _joined(said)}
+    return {**rest, "system": read_parts(body.get("instructions")), "messages": _joined(map(read_item, body["input"]))}
 
 
-def _blocks_of_item(item: Json) -> list[Json]:
-    kind = item.get("type", "message")
-    if kind == "message":
-        return _texts(item["content"])
-    if kind in CALLS:
-        raw = item[CALLS[kind]]
-        return [{"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": read_input(raw), "raw": raw}]
-    if kind.endswith("_output"):
-        return [{"type": "tool_result", "tool_use_id": item["call_id"], "content": item["output"]}]
-    return [{"type": "thinking" if kind == "reasoning" else kind, "item": item}]
+def _blocks_of_items(items: Sequence[Json]) -> list[Json]:
+    return [block for item in items for block in read_item(item)["content"]]
 
 
 def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: bool = False) -> ReadReply:
@@ -88,7 +69,7 @@ def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: b
         found = read_whole(reply, raw, cut=cut)
         if found is not None:
             _take_response(reply, found)
-            reply.message["content"] = [block for item in found["output"] for block in _blocks_of_item(item)]
+            reply.message["content"] = _blocks_of_items(found["output"])
             _read_stop(reply)
         return reply
     items: list[Json] = []
@@ -99,7 +80,7 @@ def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: b
         if reply.ended or reply.error is not None:
             reply.faults.append(f"{event['type']} behind the end")
         _take_event(reply, event, items, opened)
-    reply.message["content"] = [block for item in items for block in _blocks_of_item(item)]
+    reply.message["content"] = _blocks_of_items(items)
     if not (reply.ended or reply.error or cut):
         reply.faults.append("the stream ends without the response's end")
     _read_stop(reply)
@@ -154,28 +135,11 @@ def _read_stop(reply: ReadReply) -> None:
 
 def _asked_of_chat(body: Json) -> Json:
     first = next((at for at, each in enumerate(body["messages"]) if each["role"] != "system"), 0)
-    system = [text for each in body["messages"][:first] for text in _texts(each["content"])]
-    said = [_read_chat_message(each) for each in body["messages"][first:]]
+    system = [text for each in body["messages"][:first] for text in read_parts(each["content"])]
+    said = _joined(map(read_chat_message, body["messages"][first:]))
     rest = {key: value for key, value in body.items() if key not in ("messages", "tools")}
     tools = {"tools": [{"name": each["function"]["name"], **each} for each in body["tools"]]} if "tools" in body else {}
-    return {**rest, **tools, "system": system, "messages": _joined(said)}
-
-
-def _read_chat_message(message: Json) -> tuple[str, list[Json]]:
-    if message["role"] == "tool":
-        return "user", [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}]
-    return message["role"], _blocks_of_message(message)
-
-
-def _blocks_of_message(message: Json) -> list[Json]:
-    thought = message.get("reasoning_content")
-    blocks: list[Json] = [{"type": "thinking", "thinking": thought}] if thought else []
-    blocks += _texts(message.get("content"))
-    for call in message.get("tool_calls") or ():
-        raw = call["function"]["arguments"]
-        named = {"id": call["id"], "name": call["function"]["name"], "input": read_input(raw), "raw": raw}
-        blocks.append({"type": "tool_use", **named})
-    return blocks
+    return {**rest, **tools, "system": system, "messages": said}
 
 
 def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut: bool = False) -> ReadReply:
@@ -186,10 +150,13 @@ def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut:
         if found is not None:
             [choice] = found["choices"]
             _take_frame(reply, found)
-            reply.message |= {"content": _blocks_of_message(choice["message"]), "finish": choice["finish_reason"]}
+            reply.message |= {
+                "content": read_chat_message(choice["message"])["content"],
+                "finish": choice["finish_reason"],
+            }
             _read_stop(reply)
         return reply
-    message: Json = {"content": "", "tool_calls": []}
+    message: Json = {"role": "assistant", "content": "", "tool_calls": []}
     for event in read_events(reply, raw, cut=cut):
         if reply.ended or reply.error is not None:
             reply.faults.append(f"{event} behind the end")
@@ -205,7 +172,7 @@ def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut:
         reply.faults.append("the stream ends without a reason")
     if not reply.ended:  # a call may be incomplete
         message["tool_calls"] = []
-    reply.message["content"] = _blocks_of_message(message)
+    reply.message["content"] = read_chat_message(message)["content"]
     _read_stop(reply)
     return reply
 

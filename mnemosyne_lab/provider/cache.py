@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import orjson
@@ -167,14 +167,6 @@ class PrefixUse:
         }
 
 
-class PrefixCache(Protocol):
-    """Looks up a prompt. `key` separates prompts that never share anything. A model that bills its writes caches it up
-    to these `breaks` alone, in characters.
-    """
-
-    def look(self, prompt: str, key: str, now: float, breaks: Sequence[int] = ()) -> PrefixUse: ...
-
-
 class AutomaticCache:
     """Remembers each unit of each prompt, or each of its breakpoints, by a hash of all text up to its end."""
 
@@ -186,7 +178,9 @@ class AutomaticCache:
         """The breakpoints of all prompts of a key, where a later one is looked up."""
 
     def look(self, prompt: str, key: str, now: float, breaks: Sequence[int] = ()) -> PrefixUse:
-        """The longest prefix that a prompt of the same key had, in whole units or up to a breakpoint."""
+        """The longest prefix that a prompt of the same ``key`` had, in whole units or up to one of these ``breaks`` (in
+        characters), where a model that bills its writes caches.
+        """
         total = tokens(len(prompt))
         written: Collection[int] = breaks
         if not breaks:

@@ -27,14 +27,13 @@ from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, ResponsesDia
 from mnemosyne_lab.provider.reading import Body, Headers, Violation, as_dict, as_list, betas, header, session_key, tools
 from mnemosyne_lab.provider.reply import ReplyContext, render_message
 from mnemosyne_lab.provider.reply_openai import Composed, OpenAiContext, compose_chat, compose_responses, name_response
-from mnemosyne_lab.provider.responses import list_items, view_responses
 from mnemosyne_lab.provider.rules import too_large, violations
 from mnemosyne_lab.provider.rules_features import SessionWatch
 from mnemosyne_lab.provider.rules_openai import find_chat_violations, find_responses_violations
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.signatures import CONTROLS, Verdict, check, without
 from mnemosyne_lab.provider.templates import is_leading, wrap, write_blocks, write_chat, write_messages, write_responses
-from mnemosyne_lab.provider.view import RequestView, view_chat, view_messages
+from mnemosyne_lab.provider.view import RequestView, view_chat, view_messages, view_responses
 
 ORGANIZATION = "00000000-0000-4000-8000-000000000001"
 _NO_KEY = (
@@ -95,11 +94,7 @@ ENDPOINTS = {
         view_chat, lambda body, _: find_chat_violations(body), write_chat, compose_chat, "messages"
     ),
     "/responses": OpenAiEndpoint(
-        view_responses,
-        find_responses_violations,
-        lambda body: write_responses(body, list_items(body)),
-        compose_responses,
-        "input",
+        view_responses, find_responses_violations, write_responses, compose_responses, "input"
     ),
 }
 """By path."""
@@ -201,7 +196,6 @@ class Provider:
             headers = [*headers, ("anthropic-thinking-prefix-mismatch", "drop_block")]
         context = ReplyContext(
             body=body,
-            view=view,
             message_id=message_id,
             request_id=request_id,
             tool_id=lambda: f"toolu_{next(self._tool_calls):024d}",

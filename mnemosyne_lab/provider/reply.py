@@ -16,7 +16,6 @@ from mnemosyne_lab.provider.delivery import MESSAGES, Event, Rendering, cut
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, tokens
 from mnemosyne_lab.provider.script import ScriptedReply
 from mnemosyne_lab.provider.signatures import Conversation
-from mnemosyne_lab.provider.view import RequestView
 
 
 @attrs.frozen
@@ -24,7 +23,6 @@ class ReplyContext:
     """The context of a reply besides the script."""
 
     body: Body
-    view: RequestView
     message_id: str
     request_id: str
     tool_id: Callable[[], str]

@@ -13,10 +13,11 @@ import orjson
 from mnemosyne_lab.provider.api_errors import openai_error_body
 from mnemosyne_lab.provider.cache import PrefixUse
 from mnemosyne_lab.provider.delivery import CHAT, RESPONSES, Event, Rendering, cut
+from mnemosyne_lab.provider.openai_messages import read_chat_message, read_item
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, as_list, tokens
 from mnemosyne_lab.provider.responses import name_item, seal
 from mnemosyne_lab.provider.script import Failure, Pace, ScriptedReply
-from mnemosyne_lab.provider.templates import write_chat_message, write_item
+from mnemosyne_lab.provider.templates import write_message
 from mnemosyne_lab.provider.view import RequestView
 
 CREATED = 1_767_225_600
@@ -87,7 +88,7 @@ _REASONS = {
 def compose_chat(reply: ScriptedReply, context: OpenAiContext) -> Composed:
     """The reply as a chat completion."""
     message = _make_message(reply, context)
-    text = write_chat_message(message)
+    text = write_message(read_chat_message(message))
     reason = reply.stop_reason or ("tool_use" if "tool_calls" in message else "end_turn")
     finish = _REASONS.get(reason, reason)
     output, reasoning = _count_output(text, reply.blocks)
@@ -181,7 +182,7 @@ def name_response(number: int) -> str:
 def compose_responses(reply: ScriptedReply, context: OpenAiContext) -> Composed:
     """The reply as a response."""
     items = _seal_all([_make_item(block, context) for block in reply.blocks], reply, context)
-    text = "".join(map(write_item, items))
+    text = "".join(write_message(read_item(item)) for item in items)
     finished = _finish(reply, context, items, text)
     last = f"response.{finished['status']}"
 

@@ -1,14 +1,11 @@
-"""The items of a Responses body, their seals, and the view of it for a script. The secret is an argument."""
+"""The items of a Responses body, and their seals. The secret is an argument."""
 
 import base64
 import hashlib
 import hmac
 from collections.abc import Iterator
 
-from mnemosyne_lab.provider.reading import Body, Headers, Json, as_dict, as_list, text_in, tools
-from mnemosyne_lab.provider.view import RequestView, Utterance, merge
-
-_SYSTEM = {"system", "developer"}
+from mnemosyne_lab.provider.reading import Body, Json, as_list, tools
 
 
 def list_items(body: Body) -> list[dict[str, Json]]:
@@ -35,46 +32,6 @@ def list_tools(body: Body) -> Iterator[dict[str, Json]]:
 def item_type(item: dict[str, Json]) -> str:
     """The type of an item; a message may leave it out."""
     return str(item.get("type", "message" if "role" in item else ""))
-
-
-def is_output(item: dict[str, Json]) -> bool:
-    """Whether an item is the client's answer to a call."""
-    return item_type(item).endswith("_output")
-
-
-def view_responses(body: Body, headers: Headers) -> RequestView:
-    """The view of a Responses body."""
-    items = list_items(body)
-    system = [text_in(item.get("content")) for item in items if item.get("role") in _SYSTEM]
-    return RequestView(
-        model=str(body.get("model")),
-        stream=body.get("stream") is True,
-        headers=headers,
-        system="\n".join([text_in(body.get("instructions")), *system]),
-        said=merge(_utterances(items)),
-        text="\n".join(map(_text, items)),
-        tools={str(tool.get("name", tool.get("type"))): tool for tool in list_tools(body)},
-        schema=as_dict(as_dict(body.get("text")).get("format")).get("schema"),
-        compacts=bool(items) and item_type(items[-1]) == "compaction_trigger",
-    )
-
-
-def _utterances(items: list[dict[str, Json]]) -> Iterator[Utterance]:
-    for item in items:
-        if item_type(item) == "message":
-            role = item.get("role")
-            if role not in _SYSTEM:
-                yield Utterance("assistant" if role == "assistant" else "user", _text(item))
-        elif item_type(item) == "agent_message":
-            yield Utterance("user", _text(item))
-        elif is_output(item):
-            yield Utterance("user", _text(item), brings_results=True)
-        else:
-            yield Utterance("assistant", _text(item))
-
-
-def _text(item: dict[str, Json]) -> str:
-    return text_in(item.get("output") if is_output(item) else item.get("content"))
 
 
 # Sealed reasoning: `encrypted_content` is a signature over the text and the next item's name, so that any change shows

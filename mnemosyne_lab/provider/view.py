@@ -1,21 +1,14 @@
 """The view of a request that a script's rules match: the same fields in every dialect."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
 
 import attrs
 
-from mnemosyne_lab.provider.reading import (
-    Body,
-    Headers,
-    Json,
-    MessageRun,
-    as_dict,
-    header,
-    messages,
-    text_in,
-    tools,
-    turns,
-)
+from mnemosyne_lab.provider.openai_messages import SYSTEM, read_chat_message, read_item
+from mnemosyne_lab.provider.reading import Body, Headers, Json, as_dict, blocks, header, messages, text_in, tools
+from mnemosyne_lab.provider.responses import item_type, list_items, list_tools
 from mnemosyne_lab.provider.rules_features import tools_in_messages
 
 _AGENT_HEADERS = ("x-claude-code-agent-id", "x-parent-session-id", "x-codex-parent-thread-id")
@@ -41,8 +34,6 @@ class RequestView:
     system: str
     said: tuple[Utterance, ...]
     """Runs in order: two that follow each other have different roles."""
-    text: str
-    """All text of the conversation."""
     tools: Mapping[str, Json]
     """Definitions by name."""
     schema: Json = None
@@ -90,61 +81,69 @@ class RequestView:
         return "agent" if any(header(self.headers, name) for name in _AGENT_HEADERS) else "main"
 
 
-def merge(said: Iterable[Utterance]) -> tuple[Utterance, ...]:
-    """The same with neighbours of one role joined by a line: text after results is a reminder, not a new prompt."""
-    merged: list[Utterance] = []
-    for each in said:
-        if merged and merged[-1].role == each.role:
-            before = merged.pop()
-            each = Utterance(each.role, f"{before.text}\n{each.text}", before.brings_results or each.brings_results)
-        merged.append(each)
-    return tuple(merged)
-
-
-def _make_utterance(turn: MessageRun) -> Utterance:
-    text = "\n".join(text_in(item.block) for item in turn.content)
-    return Utterance(turn.role, text, turn.role == "user" and turn.holds("tool_result"))
-
-
-def view_messages(body: Body, headers: Headers) -> RequestView:
-    """The view of a Messages API body."""
+def _make_view(body: Body, headers: Headers, said: Iterable[Body], system: Iterable[str], **fields: Any) -> RequestView:
+    """The view of a body whose messages are ``said``, in the form of the Messages API."""
     return RequestView(
         model=str(body.get("model")),
         stream=body.get("stream") is True,
         headers=headers,
-        system=text_in(body.get("system")),
-        said=tuple(map(_make_utterance, turns(body))),
-        text="\n".join(text_in(message) for message in messages(body)),
+        system="\n".join(system),
+        said=tuple(_merge(each for each in said if each.get("role") not in SYSTEM)),
+        **fields,
+    )
+
+
+def _merge(said: Iterable[Body]) -> Iterator[Utterance]:
+    """Neighbours of one role are joined by lines: text after results is a reminder, not a new prompt."""
+    for is_model, run in groupby(said, key=lambda each: each.get("role") == "assistant"):
+        content = [block for each in run for block in blocks(each.get("content"))]
+        brings_results = not is_model and any(block.get("type") == "tool_result" for block in content)
+        yield Utterance("assistant" if is_model else "user", "\n".join(map(text_in, content)), brings_results)
+
+
+def view_messages(body: Body, headers: Headers) -> RequestView:
+    """The view of a Messages API body."""
+    return _make_view(
+        body,
+        headers,
+        messages(body),
+        [text_in(body.get("system"))],
         tools={**{str(tool.get("name")): tool for tool in tools(body)}, **tools_in_messages(body)},
         schema=as_dict(as_dict(body.get("output_config")).get("format")).get("schema"),
         only_warms=body.get("max_tokens") == 0,
     )
 
 
-_SYSTEM = {"system", "developer"}
-
-
 def view_chat(body: Body, headers: Headers) -> RequestView:
     """The view of a Chat Completions body."""
-    said = messages(body)
-    spoken = [each for each in said if each.get("role") not in _SYSTEM]
-    return RequestView(
-        model=str(body.get("model")),
-        stream=body.get("stream") is True,
-        headers=headers,
-        system="\n".join(text_in(each.get("content")) for each in said if each.get("role") in _SYSTEM),
-        said=merge(
-            Utterance(
-                "assistant" if each.get("role") == "assistant" else "user",
-                text_in(each.get("content")),
-                brings_results=each.get("role") == "tool",
-            )
-            for each in spoken
-        ),
-        text="\n".join(text_in(each.get("content")) for each in said),
+    said = list(map(read_chat_message, messages(body)))
+    return _make_view(
+        body,
+        headers,
+        said,
+        _list_instructions(said),
         tools={tool_name(tool): tool for tool in tools(body)},
         schema=as_dict(as_dict(body.get("response_format")).get("json_schema")).get("schema"),
     )
+
+
+def view_responses(body: Body, headers: Headers) -> RequestView:
+    """The view of a Responses body."""
+    items = list_items(body)
+    said = list(map(read_item, items))
+    return _make_view(
+        body,
+        headers,
+        said,
+        [text_in(body.get("instructions")), *_list_instructions(said)],
+        tools={str(tool.get("name", tool.get("type"))): tool for tool in list_tools(body)},
+        schema=as_dict(as_dict(body.get("text")).get("format")).get("schema"),
+        compacts=bool(items) and item_type(items[-1]) == "compaction_trigger",
+    )
+
+
+def _list_instructions(said: Iterable[Body]) -> list[str]:
+    return [text_in(each["content"]) for each in said if each["role"] in SYSTEM]
 
 
 def tool_name(tool: dict[str, Json]) -> str:

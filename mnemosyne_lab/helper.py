@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -74,11 +73,6 @@ class Label:
     span: str
     about: str = ""
     members: Json = attrs.field(factory=dict)
-
-
-def read_labels(file: Path) -> list[Label]:
-    """Read labels from a file with a JSON object in each line."""
-    return [Label(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def answer_by_labels(labels: Iterable[Label]) -> Callable[[str, Json], Answer]:

@@ -16,18 +16,14 @@ simultaneous clients do not disturb each other. The same data is written in JSON
 import base64
 import json
 import tomllib
-from functools import partial
-from operator import eq
 from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-import cattrs
-from cattrs.errors import BaseValidationError
-from cattrs.v import format_exception, transform_error
 
 from mnemosyne.errors import BadConfiguration
 from mnemosyne_lab.provider.reading import Json
+from mnemosyne_lab.strict import register_shape, structure
 
 Place = int | str
 """Where in the stream: after that many events (negative counts from the end), or before the first event so named."""
@@ -254,9 +250,6 @@ class Script:
     """Names in `anthropic-beta` that this account may not use."""
 
 
-_converter = cattrs.Converter(forbid_extra_keys=True)
-
-
 def _place(value: Any, _: Any) -> Place:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError("a place is a number of events or the name of one")
@@ -277,30 +270,9 @@ def _header(value: Any, _: Any) -> tuple[str, str]:
     raise ValueError("a header is a pair of name and value")
 
 
-def _exactly(kind: type) -> Any:
-    """Refuses what cattrs would convert in silence, such as a number where a text is meant."""
-
-    def structure(value: Any, _: Any) -> Any:
-        accepted: tuple[type, ...] = (int, float) if kind is float else (kind,)
-        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-            raise ValueError(f"expected {kind.__name__}, found {type(value).__name__}")
-        return value
-
-    return structure
-
-
-for _kind in (str, int, float, bool):
-    _converter.register_structure_hook(_kind, _exactly(_kind))
 _FRAMING = Literal["frame", "byte", "whole"] | list[int]
 for _shape, _hook in ((Place, _place), (_FRAMING, _framing), (tuple[str, str], _header)):
-    _converter.register_structure_hook_func(partial(eq, _shape), _hook)
-
-
-def _say(problem: BaseException, expected: type | None) -> str:
-    """Our own words where we have them; cattrs prefixes others with "unknown error"."""
-    if type(problem) is ValueError:
-        return str(problem)
-    return format_exception(problem, expected).removeprefix("unknown error ").replace("typing.Literal", "")
+    register_shape(_shape, _hook)
 
 
 def from_data(data: Json) -> Script:
@@ -308,17 +280,9 @@ def from_data(data: Json) -> Script:
 
     Raises BadConfiguration, naming each place that does not fit.
     """
-    if not isinstance(data, dict):
-        raise BadConfiguration("a script is an object with `rules`, not " + type(data).__name__)
-    if not isinstance(data.get("rules", []), list):
+    if isinstance(data, dict) and not isinstance(data.get("rules", []), list):
         raise BadConfiguration("script.rules: expected a list of rules")
-    try:
-        return _converter.structure(data, Script)
-    except BaseValidationError as problem:
-        told = transform_error(problem, path="script", format_exception=_say)
-        raise BadConfiguration("; ".join(told)) from problem
-    except (ValueError, TypeError) as problem:
-        raise BadConfiguration(f"script: {problem}") from problem
+    return structure(data, Script, "script")
 
 
 def load(path: Path) -> Script:

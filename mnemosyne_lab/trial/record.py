@@ -4,13 +4,13 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from mnemosyne.errors import BadConfiguration
+from mnemosyne_lab.strict import structure
 from mnemosyne_lab.trial.statistics import PairCounts
-from mnemosyne_lab.trial.tasks import ARMS
 
 FORMAT = 1
 
@@ -32,7 +32,7 @@ class RunResult:
     """
 
     pair: str
-    arm: str
+    arm: Literal["with", "without"]
     first: bool
     passed: bool
     exit: int | None
@@ -96,8 +96,8 @@ class TrialRecord:
             raise BadConfiguration(f"{self._path} cannot be written: {error.strerror or error}.") from None
 
     def _check(self, line: str, terms: TrialTerms) -> None:
-        began = _object(line)
-        if began is None or began.get("trial") != FORMAT:
+        began = _decode(line)
+        if not isinstance(began, dict) or began.get("trial") != FORMAT:
             raise BadConfiguration(f"{self._path} holds something else than the results of a trial.")
         wanted = {"trial": FORMAT, **attrs.asdict(terms)}
         other = [name for name, value in wanted.items() if began.get(name) != value]
@@ -108,31 +108,20 @@ class TrialRecord:
 
     def _read(self, line: str, number: int) -> RunResult | None:
         """The run in a line; None if it is an answer."""
-        row = _object(line)
+        row = _decode(line)
         match row:
             case {"helper": str(helper), "prompt": str(prompt), "record": str(record)}:
                 self.answers[helper, prompt] = record
                 return None
-        if row is None or row.keys() | _TEXTS != _FIELDS or not _is_run(row):
-            raise BadConfiguration(f"{self._path}, line {number}: this is no run of a trial.")
-        return RunResult(**row)
+        return structure(row, RunResult, f"{self._path}, line {number}")
 
 
-_FIELDS, _TEXTS = {each.name for each in attrs.fields(RunResult)}, {"changes", "output"}
-
-
-def _is_run(row: Mapping[str, Any]) -> bool:
-    numbers = all(isinstance(row[name], int | float) for name in ("seconds", "dollars") if row[name] is not None)
-    texts = all(isinstance(row.get(name, ""), str | None) for name in _TEXTS)
-    return isinstance(row["pair"], str) and row["arm"] in ARMS and isinstance(row["passed"], bool) and numbers and texts
-
-
-def _object(line: str) -> dict[str, Any] | None:
+def _decode(line: str) -> Any:
+    """The JSON value of a line; None if it is no JSON."""
     try:
-        row = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return row if isinstance(row, dict) else None
 
 
 def count_pairs(results: Iterable[RunResult]) -> PairCounts:

@@ -2,14 +2,14 @@
 
 import random
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from mnemosyne.errors import BadConfiguration
+from mnemosyne_lab.strict import structure
 
 SECONDS = 1800.0
 """How long a command may take, where its task does not say."""
@@ -18,17 +18,27 @@ ARMS = ("with", "without")
 """The arms of a pair: with memory and without."""
 
 
+def _check_text(task: object, field: "attrs.Attribute[str]", value: str) -> None:
+    if not value.strip():
+        raise ValueError(f"{field.name} must not be empty")
+
+
+def _check_seconds(task: object, field: object, value: float) -> None:
+    if not 0 < value <= 86_400:
+        raise ValueError("seconds must be a number above 0, and at most 86400")
+
+
 @attrs.frozen(kw_only=True)
 class TrialTask:
     """A ``command`` for a shell, in a copy of ``folder`` (None: an empty one), and a ``check`` there that ends with 0
     where the task was done. Both get ``seconds``.
     """
 
-    name: str
-    command: str
-    check: str
-    folder: Path | None
-    seconds: float
+    name: str = attrs.field(validator=_check_text)
+    command: str = attrs.field(validator=_check_text)
+    check: str = attrs.field(validator=_check_text)
+    folder: Path | None = None
+    seconds: float = attrs.field(default=SECONDS, validator=_check_seconds)
 
 
 @attrs.frozen
@@ -69,39 +79,15 @@ def read_tasks(path: Path) -> TaskList:
     return TaskList(tasks, sha256(data).hexdigest())
 
 
-_TEXTS = ("name", "command", "check")
-_KNOWN = {*_TEXTS, "folder", "seconds"}
-
-
-def _read_task(given: Any, number: int, path: Path) -> TrialTask:
+def _read_task(given: object, number: int, path: Path) -> TrialTask:
     where = f"{path}, task {number}"
-    if not isinstance(given, Mapping):
-        raise BadConfiguration(f"{where}: a table is needed.")
-    unknown = sorted(set(given) - _KNOWN)
-    if unknown:
-        raise BadConfiguration(f"{where}: {', '.join(unknown)} is not known; there are {', '.join(sorted(_KNOWN))}.")
-    for name in _TEXTS:
-        if not isinstance(given.get(name), str) or not given[name].strip():
-            raise BadConfiguration(f"{where}: {name} must be a text.")
-    seconds = given.get("seconds", SECONDS)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86_400:
-        raise BadConfiguration(f"{where}: seconds must be a number above 0, and at most 86400.")
-    return TrialTask(
-        name=given["name"],
-        command=given["command"],
-        check=given["check"],
-        folder=_find_folder(given.get("folder"), where, path),
-        seconds=float(seconds),
-    )
-
-
-def _find_folder(given: object, where: str, path: Path) -> Path | None:
-    if given is None:
-        return None
-    folder = path.absolute().parent / given if isinstance(given, str) else None
-    if folder is None or not folder.is_dir():
+    task = structure(given, TrialTask, where)
+    if task.folder is None:
+        return task
+    folder = path.absolute().parent / task.folder
+    if not folder.is_dir():
         raise BadConfiguration(f"{where}: folder must name a directory, seen from that of the file.")
-    return folder
+    return attrs.evolve(task, folder=folder)
 
 
 def order_runs(tasks: Sequence[TrialTask], repeat: int, seed: int) -> list[tuple[PlannedRun, PlannedRun]]:

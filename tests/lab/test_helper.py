@@ -1,13 +1,12 @@
 """The scripted helper answers by labels only with spans that it was sent."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from mnemosyne_lab.helper import Label, answer_by_labels, read_labels, read_sent
+from mnemosyne_lab.helper import Label, answer_by_labels, read_sent
 from tests.adapters.helpers.asking import PROMPT, open_both
 from tests.profiles import rarely
 
@@ -66,10 +65,3 @@ async def test_the_task_and_the_fenced_texts_of_a_request_are_visible(helper: st
     sent = read_sent(endpoint.requests[0][2])
     assert (sent.task, sent.schema) == ("answer", SCHEMA)
     assert [each.strip() for each in sent.sections] == ["nothing", "retries = 7\n  times"]
-
-
-def test_labels_are_read_from_lines_of_json(tmp_path: Path) -> None:
-    (file := tmp_path / "labels.jsonl").write_text(
-        '{"task": "facts", "span": "é"}\n\n{"task": "goal", "span": "b", "about": "c"}\n'
-    )
-    assert read_labels(file) == [Label("facts", "é"), Label("goal", "b", "c")]

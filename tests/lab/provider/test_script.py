@@ -47,7 +47,7 @@ def test_toml_and_json_give_the_same_script(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "not an object": ([], "a script is an object"),
+    "not an object": ([], "script: expected an object, found list"),
     "rules of another shape": ({"rules": {}}, "script.rules"),
     "a misspelt field": ({"rules": [{"reply": {"txt": "x"}}]}, "script.rules[0].reply"),
     "a number for a text": ({"rules": [{"reply": {"text": 3}}]}, "expected str, found int @ script.rules[0]"),

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,13 +21,18 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=5 * DEADLINE, check=False)
 
 
+def measure(folder: Path, part: str, *options: str) -> tuple[dict[str, Any], str]:
+    """The JSON and the printed table of a quick run of a part."""
+    file = folder / "rows.json"
+    done = run(part, "--quick", "--json", str(file), *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(file.read_text()), done.stdout
+
+
 @pytest.mark.soak
 def test_quick_run_compares_each_variant_with_the_others(tmp_path: Path) -> None:
     """The four servers start, and every reply is complete."""
-    file = tmp_path / "rows.json"
-    done = run("relay", "--quick", "--date", "2000-01-01", "--json", str(file))
-    assert done.returncode == 0, done.stderr
-    result = json.loads(file.read_text())
+    result, _ = measure(tmp_path, "relay", "--date", "2000-01-01")
     assert result["date"] == "2000-01-01"
     assert result["machine"]["cores"] > 0
     relays = {"bare h11 relay", "mnemosyne without its log", "mnemosyne"}
@@ -40,22 +46,17 @@ def test_quick_run_compares_each_variant_with_the_others(tmp_path: Path) -> None
 @pytest.mark.soak
 @pytest.mark.parametrize("part", ["log.space", "log.appends", "commands.pages", "retrieval.index"])
 def test_quick_run_measures_a_part(part: str, tmp_path: Path) -> None:
-    file = tmp_path / "rows.json"
-    done = run(part, "--quick", "--json", str(file))
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(file.read_text())["rows"]
+    rows = measure(tmp_path, part)[0]["rows"]
     assert rows
     assert all(row["median"] > 0 for row in rows)
 
 
 def test_every_row_is_in_the_printed_table(tmp_path: Path) -> None:
     """The printed table has the rows of the JSON; a single part can be selected by name."""
-    file = tmp_path / "rows.json"
-    done = run("calls.turns", "--quick", "--json", str(file))
-    assert done.returncode == 0, done.stderr
-    names = {row["name"] for row in json.loads(file.read_text())["rows"]}
+    found, table = measure(tmp_path, "calls.turns")
+    names = {row["name"] for row in found["rows"]}
     assert names
-    assert all(f"| {name}" in done.stdout for name in names)
+    assert all(f"| {name}" in table for name in names)
 
 
 def test_quick_run_is_never_saved_as_a_result() -> None:

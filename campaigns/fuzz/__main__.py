@@ -7,20 +7,14 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from campaigns.fuzz.targets import TARGETS
 
 
-def run_all(folder: Path, seconds: int, names: Sequence[str]) -> int:
-    """Run each target in a process of its own, which ends at a finding; return the number of targets with findings."""
-    chosen = [each for each in TARGETS if not names or each.name in names]
-    return sum(_run(folder, seconds, each.name) for each in chosen)
-
-
 def _run(folder: Path, seconds: int, name: str) -> bool:
+    """Run a target in a process of its own, which ends at a finding; return whether it found something."""
     command = [sys.executable, "-m", "campaigns.fuzz.fuzzing", str(folder), str(seconds), name]
     ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace")
     executions = re.findall(r"^#(\d+)\s.*?cov: (\d+) ft: (\d+)", ran.stderr, re.MULTILINE)
@@ -32,14 +26,11 @@ def _run(folder: Path, seconds: int, name: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
+    """Run the command; return the number of targets with findings."""
     folder, seconds, names = Path(arguments[0]), int(arguments[1]), arguments[2:]
     folder.mkdir(parents=True, exist_ok=True)
     os.nice(19)
-    began = time.time()
-    failed = run_all(folder, seconds, names)
-    print(f"{time.time() - began:.0f} s")  # noqa: T201
-    return failed
+    return sum(_run(folder, seconds, each.name) for each in TARGETS if not names or each.name in names)
 
 
 if __name__ == "__main__":

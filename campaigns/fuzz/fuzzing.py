@@ -4,7 +4,6 @@ import json
 import random
 import sys
 import time
-from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -69,11 +68,6 @@ def _damage_json(data: bytes, chance: random.Random) -> bytes | None:
     return b"\n".join(lines)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
-    folder, seconds, name = arguments
-    fuzz(Path(folder), int(seconds), next(each for each in TARGETS if each.name == name))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    place, most, name = sys.argv[1:]
+    fuzz(Path(place), int(most), next(each for each in TARGETS if each.name == name))

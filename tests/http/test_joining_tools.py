@@ -253,15 +253,19 @@ async def switch_on_openai_after(make: type[Talk], turns: int) -> None:
         assert (await review(MemoryArchive(log), str(await stage.stream()))).differences == []
 
 
+LATE = pytest.param(500, marks=pytest.mark.soak)
+
+
+@pytest.mark.parametrize("turns", [1, LATE])
 @pytest.mark.parametrize("make", [ResponsesTalk, *rarely([ChatTalk])])
 async def test_switch_after_a_turn_changes_no_byte_before_the_tools_join_in_openai_s_dialects(
-    make: type[Talk],
+    make: type[Talk], turns: int
 ) -> None:
-    await switch_on_openai_after(make, 1)
+    await switch_on_openai_after(make, turns)
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("turns", [1, 50])
+@pytest.mark.parametrize("turns", [1, 50, LATE])
 async def test_switch_changes_neither_the_head_nor_any_byte_before_the_first_eviction(turns: int) -> None:
     await switch_on_after(turns)
 

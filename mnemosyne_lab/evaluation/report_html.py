@@ -6,10 +6,8 @@ The template escapes all text from files; the page's content security policy all
 
 import base64
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -18,16 +16,19 @@ from mnemosyne.figures import count_text, plural, printable
 from mnemosyne.http.inspector.session_report import read_styles
 from mnemosyne.services.charts import grid, px, ticks
 from mnemosyne_lab.evaluation import report_charts, report_figures
-from mnemosyne_lab.evaluation.report_figures import COLUMNS, best, managing
+from mnemosyne_lab.evaluation.report_figures import COLUMNS, best
 from mnemosyne_lab.evaluation.report_json import report
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult, list_paybacks
 
 
 def report_html(evaluation: Evaluation) -> str:
-    """The page. The same evaluation gives the same text."""
+    """The page. The same evaluation gives the same text. It draws the sessions of the judged policy, if none is judged
+    of the first.
+    """
     told = report(evaluation)
     policies, script = told["policies"], _read("report_page.js")
-    shown = _choose(told)
+    names = list(policies)
+    shown = names.index(told["judged"]) if told["judged"] is not None else 0 if names else None
     drawn = () if shown is None else evaluation.policies[shown].sessions
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(
@@ -59,21 +60,6 @@ def report_html(evaluation: Evaluation) -> str:
 
 def _read(name: str) -> str:
     return files("mnemosyne_lab.evaluation").joinpath(name).read_text(encoding="utf-8")
-
-
-def _choose(told: Mapping[str, Any]) -> int | None:
-    """The index of the policy whose sessions are drawn: the judged one; otherwise the cheapest managing one, preferably
-    without silent losses; otherwise the first.
-    """
-    policies = told["policies"]
-    names = list(policies)
-
-    def merit(name: str) -> tuple[bool, bool, float]:
-        totals = policies[name]["totals"]
-        cost = math.inf if totals["billed_ratio"] is None else totals["billed_ratio"]
-        return name != told["judged"], totals["silent"] > 0, cost
-
-    return names.index(min(managing(policies) or names[:1], key=merit)) if names else None
 
 
 Row = Mapping[int, tuple[int, SessionResult]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from campaigns.northstar.stages import Outcome, in_memory, served
+from campaigns.northstar.playing import Outcome, in_memory, served
 
 
 async def _played() -> Outcome:

@@ -1,14 +1,19 @@
-"""Play the conversation through a managing proxy, and measure the results."""
+"""Play the conversation through a managing proxy, in the test's own process or through a real server, and measure the
+results.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import reduce
+from pathlib import Path
 from uuid import UUID
 
 import attrs
 
 from campaigns.northstar import conversation, model
-from campaigns.northstar.conversation import Prompt, PromptKind
+from campaigns.northstar.conversation import LONG, Lengths, Prompt, PromptKind
+from campaigns.scenarios.scene import Clock
+from mnemosyne.app.storage import open_storage
 from mnemosyne.domain.objects.events import FaultKind, ObjectFaulted
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.memory import Memory
@@ -20,9 +25,11 @@ from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Recipe
 from mnemosyne.services.memories import fold
-from mnemosyne_lab.provider.server import Standin
-from tests.actors.support import assembled
-from tests.http.managing import Client, Json, text
+from mnemosyne_lab.provider.script import Script
+from mnemosyne_lab.provider.server import Standin, open_standin
+from tests.actors.support import STREAM, assembled
+from tests.app.home import Home
+from tests.http.managing import Client, Json, bare_stage, text
 
 WINDOW = 40_000
 """Tokens of the largest prompt that may be sent: about a tenth of the whole conversation."""
@@ -193,3 +200,46 @@ def _thrash(faults: Sequence[ObjectFaulted], memory: Memory, turn: int) -> float
     found = (memory.objects[each.object] for each in recent if each.branch == "main")
     topics = Counter(each.source_key or each.id for each in found)
     return sum(count - 1 for count in topics.values()) / 5
+
+
+@attrs.frozen
+class Outcome:
+    """A finished play, its results, and the violated wire rules."""
+
+    play: Play
+    figures: Figures
+    violations: Sequence[str]
+
+
+async def in_memory(lengths: Lengths = LONG) -> Outcome:
+    """The whole proxy on a log in memory, without an index. Every round is rebuilt byte for byte, and the provider
+    refuses prompts larger than the window.
+    """
+    clock = Clock()
+    async with (
+        open_standin(Script(window=WINDOW), clock=lambda: clock.now / 1e6, model=model.model) as standin,
+        bare_stage(standin=standin, window=WINDOW, clock=clock) as stage,
+    ):
+        play = Play(Client(stage.url), standin, lambda: clock.pause(20))
+        await play.run(conversation.conversation(lengths))
+        await stage.rounds()
+        found = await figures(play, await stage.log.read(STREAM), stage.log, STREAM)
+        return Outcome(play, found, [str(each.violation) for each in standin.violations])
+
+
+async def served(folder: Path) -> Outcome:
+    r"""A server as a user runs it, with its database, index, summaries and limits, on a real clock.
+
+    Every round is rebuilt byte for byte. Raises AssertionError if one is not.
+    """
+    async with open_standin(model=model.model) as standin:
+        home = Home(folder, standin)
+        async with home.served("manage", "--manage-window", str(WINDOW)) as running:
+            play = Play(Client(running.url), standin, lambda: None)
+            await play.run(conversation.conversation())
+        session = play.client.session
+        assert await home.events(session)  # which verify
+        async with open_storage(home.config) as storage:
+            stream = home.stream(session)
+            found = await figures(play, await storage.events.read(stream), storage.contents, stream)
+        return Outcome(play, found, [str(each.violation) for each in standin.violations])

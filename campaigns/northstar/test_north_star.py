@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from campaigns.northstar.conversation import LONG, SHORT, SUBJECTS, Lengths
-from campaigns.northstar.playing import WINDOW
-from campaigns.northstar.stages import Outcome, in_memory, served
+from campaigns.northstar.playing import WINDOW, Outcome, in_memory, served
 from tests.http.managing import assert_nothing_of_ours
 
 

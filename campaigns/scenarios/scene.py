@@ -21,6 +21,7 @@ from mnemosyne_lab.provider.server import Standin, open_standin
 from tests.actors.support import StoppableLog
 from tests.http.managing import Stage, bare_stage
 from tests.plain.archive import MemoryArchive
+from tests.plain.log import PlainLog
 from tests.waiting import until
 
 WINDOW = 8_000
@@ -109,6 +110,12 @@ def _sober(reply: ScriptedReply, offered: set[str]) -> ScriptedReply:
     return attrs.evolve(reply, content=content or [text("Well.")])
 
 
+async def turn_off(log: PlainLog, session: str, at: int) -> None:
+    """Switch managing off for a session, as `mnemosyne off` does."""
+    command = SwitchManaging(at=at, on=False, why="mnemosyne off")
+    await switching.switch_session(MemoryArchive(log), stream_of("t", session), command, "c")
+
+
 @asynccontextmanager
 async def in_memory(
     name: str,
@@ -135,11 +142,6 @@ async def in_memory(
             stages.append(await stack.enter_async_context(opening))
             scene.url = stages[-1].url
 
-        async def off(session: str) -> None:
-            archive = MemoryArchive(log)
-            command = SwitchManaging(at=next(clock), on=False, why="mnemosyne off")
-            await switching.switch_session(archive, stream_of("t", session), command, "c")
-
         async def quiet() -> None:
             progress = stages[-1].proxy.progress
             await until(lambda: progress.running == 0)
@@ -151,7 +153,7 @@ async def in_memory(
             clock=clock,
             replies=casting.replies,
             restart=restart,
-            turn_off=off,
+            turn_off=lambda session: turn_off(log, session, next(clock)),
             quiet=quiet,
             log=log,
         )

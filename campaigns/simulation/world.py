@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from campaigns.scenarios.judge import Judge, Record
-from campaigns.scenarios.scene import WINDOW, Clock
+from campaigns.scenarios.scene import WINDOW, Clock, turn_off
 from campaigns.simulation.clients import OBSERVED, FickleCasting, SimulatedAgent, SimulatedScene, StepDrawer
 from campaigns.simulation.database import BAD, FAIR_SECONDS, LogConnection, SharedLog, Weather
 from campaigns.simulation.network import MemoryProvider, MemoryUpstream
@@ -26,13 +26,11 @@ from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.registry import IDLE_SECONDS, SWEEP_SECONDS
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.postgres.journal import JournalLimits
-from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.events import GapRecorded, TurnFinished
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.projections import catalog
 from mnemosyne.projections.maintenance import Keeping
-from mnemosyne.services import switching
 from tests.actors.support import CODEC, PATIENT, SOON
 from tests.plain.archive import MemoryArchive
 from tests.projections.plain import PlainProjections
@@ -195,11 +193,6 @@ class World:
         async def restart(mode: Mode) -> None:
             self.chance.choice(self.living).end()
 
-        async def off(session: str) -> None:
-            archive = MemoryArchive(self.log)
-            command = SwitchManaging(at=next(VirtualMicroseconds()), on=False, why="mnemosyne off")
-            await switching.switch_session(archive, stream_of("t", session), command, "c")
-
         return SimulatedScene(
             name="sim",
             standin=self.provider,
@@ -207,7 +200,7 @@ class World:
             clock=VirtualMicroseconds(),
             replies=self.casting.replies,
             restart=restart,
-            turn_off=off,
+            turn_off=lambda session: turn_off(self.log, session, next(VirtualMicroseconds())),
             quiet=trio.lowlevel.checkpoint,
             chance=self.chance,
             find_servers=self._find_servers,

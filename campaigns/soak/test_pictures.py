@@ -4,7 +4,6 @@ import base64
 import json
 import random
 import struct
-import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -34,17 +33,10 @@ PAUSE = 400
 SCREENSHOT = {"name": "screenshot", "description": "Takes one.", "input_schema": {"type": "object"}}
 
 
-def png(seed: int, width: int = 1440, height: int = 900) -> bytes:
-    """A striped image: a small file with as many tokens as any image of its size."""
-    chance = random.Random(seed)
-    rows = b"".join(b"\0" + bytes([chance.randrange(256)]) * width for _ in range(height))
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(seed: int) -> bytes:
+    """An image as far as its sizes are read from it: a small file with as many tokens as any of 1440 by 900 pixels."""
+    header = struct.pack(">I4sII", 13, b"IHDR", 1440, 900)
+    return b"\x89PNG\r\n\x1a\n" + header + random.Random(seed).randbytes(3_700)
 
 
 def image(data: bytes, media: str = "image/png") -> Json:

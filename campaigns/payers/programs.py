@@ -70,8 +70,9 @@ async def run(
     check: Callable[[Scene], Awaitable[None]] | None = None,
 ) -> Billed:
     """The provider's bill. ``check`` is called at the end."""
-    options = {"tariff": payer.named, "local": payer.local, "manages_small": manages_small}
-    async with in_memory("program", window=window, mode=mode, **options) as scene:
+    async with in_memory(
+        "program", window=window, mode=mode, local=payer.local, tariff=payer.named, manages_small=manages_small
+    ) as scene:
         agent, used = _make_agent(scene, program, payer), list[Tokens]()
         content = [text(_words(program.step, 0))]
         for turn in range(1, program.turns + 1):
@@ -81,7 +82,8 @@ async def run(
             agent.hears([think(), call(program.tool, **given)])
             reply = await agent.turn(*content)
             used.append(tokens_of({**reply.usages[0], **reply.usages[-1]}) or Tokens())
-            content = agent.results(reply, lambda _, turn=turn: _words(program.step, turn))
+            words = _words(program.step, turn)
+            content = [{**each, "content": words} for each in agent.results(reply)]
         tools = [len(each["tools"]) for each in scene.sent]
         if check is not None:
             await check(scene)

@@ -23,6 +23,7 @@ SMALL = Program(head=100, turns=8, step=3_000, breaks={6: 4_000})
 @by_tariff(but=AS_OTHERS)
 async def test_small_program_is_observed_until_a_break_and_no_end_is_dearer(payer: Payer) -> None:
     async def review_decisions(scene: Scene) -> None:
+        assert scene.log is not None
         decided = await review(MemoryArchive(scene.log), str(stream_of("t", scene.name)))
         assert (decided.differences, decided.skipped) == ([], [])
 

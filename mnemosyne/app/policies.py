@@ -39,7 +39,7 @@ def load_policy(config: Config) -> PlugIn | None:
 
 
 def _is_written_by_us_alone(folder: Path) -> bool:
-    """Whether only the server's user and root can change what is in a folder."""
+    """Whether only the server's user and root can change the content of a folder."""
     status = folder.stat()
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 

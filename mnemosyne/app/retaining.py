@@ -1,5 +1,5 @@
 """Forget old sessions once a day, according to ``retain_days``, ``retain_bytes`` and tenants' quotas, and erase
-what was in the trash for too long.
+sessions that were in the trash for too long.
 """
 
 import logging
@@ -110,7 +110,7 @@ async def retain(
     rewrite: Rewrite | None = None,
     dry_run: bool = False,
 ) -> Retained:
-    """Forget each tenant's sessions that exceed its limits, and erase what was in the trash for too long; ``dry_run``
+    """Forget each tenant's sessions that exceed its limits, and erase those in the trash for too long; ``dry_run``
     only chooses. Raises MnemosyneError.
     """
     victims: list[tuple[str, Victim]] = []

@@ -1,4 +1,4 @@
-"""The savings or losses from managing: the usage of each turn beside that of its shadow, the same client without the
+"""The savings or losses from managing: each turn's usage beside its shadow's, which is the same client without the
 proxy.
 
 Token counts are stored; ``services/savings.py`` converts them to money at each query.

@@ -17,9 +17,9 @@ from mnemosyne.services.timeline import PROMPT, TOKENS, read_timeline, total
 
 @attrs.frozen(kw_only=True)
 class RunSummary:
-    """A run in numbers, with those of its sub-agents and side calls. A fork under a name of its own is another run, and
-    counts only what it did itself. ``microseconds`` are from its first request to its last reply; ``files`` are those
-    that the client's tools for files changed.
+    """The figures of a run, its sub-agents and side calls included. A fork with its own name is another run, and counts
+    only its own requests. ``microseconds`` are from its first request to its last reply; ``files`` were changed by the
+    client's tools for files.
     """
 
     session: str

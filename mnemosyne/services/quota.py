@@ -1,4 +1,4 @@
-"""The limits of subscriptions: how much of each window is used, and by which sessions, branches and turns."""
+"""The limits of subscriptions: how much of each window is used, by session, branch and turn."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -43,7 +43,7 @@ class QuotaWindow:
 @attrs.frozen(kw_only=True)
 class QuotaUse:
     """The use of a window by a turn or a session. ``used`` is the share of the window that its last reply reported, and
-    ``before`` what the account's reply before its first one did, None if that was in another window. ``taken`` is its
+    ``before`` the share that the account's previous reply reported, None if in another window. ``taken`` is its
     own share of the increase.
     """
 

@@ -1,4 +1,4 @@
-"""Prints the demo: what the agent does with the size of its context, and what Mnemosyne did about it."""
+"""Prints the demo: the agent's replies, the size of its context, and how Mnemosyne managed it."""
 
 import errno
 import os

@@ -44,7 +44,7 @@ def read_item(item: dict[str, Json]) -> dict[str, Any]:
 
 
 def read_parts(content: Json) -> list[dict[str, Any]]:
-    """Content as blocks: each part with a text is a text block; an empty text is none."""
+    """Content as blocks: each part with a text is a text block; an empty text gives no block."""
     parts = blocks(content) if content else []
     return [{"type": "text", "text": part["text"]} if isinstance(part.get("text"), str) else part for part in parts]
 

@@ -4,13 +4,14 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
 from mnemosyne.errors import BadConfiguration
 from mnemosyne_lab.strict import structure
 from mnemosyne_lab.trial.statistics import PairCounts
+from mnemosyne_lab.trial.tasks import ARMS
 
 FORMAT = 1
 
@@ -32,7 +33,7 @@ class RunResult:
     """
 
     pair: str
-    arm: Literal["with", "without"]
+    arm: str = attrs.field(validator=attrs.validators.in_(ARMS))
     first: bool
     passed: bool
     exit: int | None

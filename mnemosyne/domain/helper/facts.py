@@ -1,8 +1,7 @@
 """The task that finds standing facts, decisions and preferences in a prompt that the user submitted.
 
-Each is a quotation: the memory across sessions keeps the user's own words, or those of the agent's proposal that the
-prompt accepts. Without a helper model, a person uses the
-commands of that memory.
+Each is a quotation: the memory across sessions keeps the user's own words, or the words of an agent's proposal that
+the prompt accepts. Without a helper model, a person uses the commands of that memory.
 """
 
 from collections.abc import Iterator, Mapping

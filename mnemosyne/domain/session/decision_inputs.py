@@ -33,7 +33,7 @@ GROUNDINGS = ("free", "cited", "strict")
 
 @attrs.frozen(kw_only=True)
 class ServerSettings(RecordedSettings):
-    """The settings of a server that determine what goes upstream: those that are recorded, the upstream's ``host``, and
+    """The settings of a server that determine its requests upstream: the recorded ones, the upstream's ``host``, and
     ``others``: upstreams that receive some of the requests instead. If ``tariff`` is None, it is inferred from each
     request. ``choices`` are the names that a request's headers may choose.
     """
@@ -50,7 +50,7 @@ class ServerSettings(RecordedSettings):
 
 @attrs.frozen(kw_only=True)
 class TakenSettings:
-    """The settings, tariff included, with which a session's requests are decided, and the ``mode`` of new branches."""
+    """The settings, tariff included, that decide on a session's requests, and the ``mode`` of new branches."""
 
     mode: Mode
     settings: ServerSettings

@@ -15,7 +15,7 @@ from mnemosyne.domain.session.round_events import Mode
 
 @attrs.frozen(kw_only=True)
 class RecordedSettings:
-    """The settings of a server that determine what goes upstream, as recorded."""
+    """The settings of a server that determine its requests upstream, as recorded."""
 
     window: int | None = None
     tool_budget: int | None = None
@@ -41,7 +41,7 @@ class RecordedSettings:
 
     @property
     def grounding(self) -> str:
-        """How the model may use what left its context: ``free``, ``cited`` or ``strict``."""
+        """How the model may use evicted content: ``free``, ``cited`` or ``strict``."""
         return "strict" if self.strict else "cited" if self.cited else "free"
 
 

@@ -25,15 +25,15 @@ BUDGETS = {
     "services": Budget("mnemosyne/services", 10_055, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_155, 7_600),
     "http": Budget("mnemosyne/http", 7_550, 5_900),
-    "app": Budget("mnemosyne/app", 6_110, 3_700),
+    "app": Budget("mnemosyne/app", 6_130, 3_700),
     "cli": Budget("mnemosyne/cli", 7_005, 5_600),
     "replay": Budget("mnemosyne/replay", 825, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_060, 2_300),
-    "mnemosyne": Budget("mnemosyne", 86_955, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 11_790, 11_000),
-    "tests": Budget("tests", 79_020, 50_000),
+    "mnemosyne": Budget("mnemosyne", 86_970, 65_800),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 11_745, 11_000),
+    "tests": Budget("tests", 79_025, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 13_365, 12_000),
+    "campaigns": Budget("campaigns", 13_185, 12_000),
     "benchmarks": Budget("benchmarks", 5_995, 6_000),
 }
 

@@ -8,8 +8,7 @@ Not recorded, and therefore not simulated: other requests of the same client bet
 suggestions, titles), other sessions that keep the head of the prompt warm, and when a request began.
 """
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -17,11 +16,14 @@ from typing import Any
 import attrs
 import pytest
 
+from mnemosyne.domain.cost.cache_misses import Origin
 from mnemosyne.domain.cost.catalogue import model_of, price_of
 from mnemosyne.domain.cost.prices import Price, Tokens
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
 from mnemosyne.domain.cost.tariffs import LIFETIME
+from mnemosyne.domain.wire.normal_form import content_blocks
+from mnemosyne_lab.evaluation.cache_misses import requests_of
 from mnemosyne_lab.evaluation.driver import client_markers
 from tests.domain import recorded
 
@@ -32,7 +34,7 @@ MINUTE = 60_000_000
 
 @attrs.frozen
 class Turn:
-    """A request: its blocks, when its reply began (µs), and the usage that the provider reported."""
+    """A request: its blocks, when it was sent (µs), and the usage that the provider reported."""
 
     prompt: Prompt
     at: int
@@ -65,49 +67,32 @@ def sessions() -> list[Session]:
     return [session for session in recorded.sessions() if session["agent"].startswith("claude-code")]
 
 
-def used(turn: dict[str, Any], ttl: Ttl = "5m") -> Tokens:
-    """Return the reported usage. It does not report lifetimes: the session's is assumed."""
-    usage = turn["usage"]
-    five, hour = (usage["cache_write"], 0) if ttl == "5m" else (0, usage["cache_write"])
-    return Tokens(input=usage["input"], read=usage["cache_read"], write_5m=five, write_1h=hour)
-
-
 def turns(session: Session, ttl: Ttl) -> Iterator[Turn]:
-    """Yield the requests as the client sent them, as far as they are recorded."""
-    size = head_of(session)
-    head = PromptBlock(b"head", size, Tier.SYSTEM)
-    prompt = Prompt(Keys(model=session["model"]), [head])
-    resets = [reset for reset in session["resets"] if reset["kind"] == "compact" and reset["summary"]]
-    start = done = 0
-    for number, turn in enumerate(session["turns"]):
-        use, messages = used(turn, ttl), session["messages"]
-        new = blocks(messages[done : turn["msg"]])
-        if resets and turn["msg"] >= resets[0]["before_msg"] + (messages[resets[0]["before_msg"]]["role"] == "user"):
-            start = resets[0]["before_msg"]
-            summary = {"role": "user", "content": resets.pop(0)["summary"]}
-            prompt, new = prompt.truncate(1), blocks([summary, *messages[start : turn["msg"]]])
+    """Yield the requests as the client sent them, as far as they are recorded. Reports of usage have no lifetimes: the
+    session's is assumed. The head has the size of the smallest read, which remains after a reset.
+    """
+    requests = requests_of(session)
+    head = PromptBlock(b"head", min(each.usage.read for each in requests if each.usage.read), Tier.SYSTEM)
+    prompt, done = Prompt(Keys(model=session["model"]), [head]), 0
+    for number, request in enumerate(requests):
+        use = request.usage
+        if ttl == "1h":
+            use = attrs.evolve(use, write_5m=0, write_1h=use.write_5m)
+        new = blocks(request.messages[done:])
+        if request.origin is Origin.COMPACTED:
+            prompt, new = prompt.truncate(1), blocks(request.messages)
         elif use.prompt - prompt.tokens < len(new):
-            prompt, new = prompt.truncate(1), blocks(messages[start : turn["msg"]], changed=number)
+            prompt, new = prompt.truncate(1), blocks(request.messages, changed=number)
         prompt = prompt.extend(sized(new, use.prompt - prompt.tokens))
-        done = turn["msg"]
-        yield Turn(prompt, time_of(turn), use)
+        done = len(request.messages)
+        yield Turn(prompt, request.at, use)
 
 
-def head_of(session: Session) -> int:
-    """Return the size of the head: the smallest read, which remains after a reset."""
-    return min(use.read for use in map(used, session["turns"]) if use.read)
-
-
-def time_of(turn: dict[str, Any]) -> int:
-    return int(datetime.fromisoformat(turn["ts"]).timestamp() * 1_000_000)
-
-
-def blocks(messages: list[dict[str, Any]], changed: int = 0) -> list[PromptBlock]:
+def blocks(messages: Sequence[Mapping[str, Any]], changed: int = 0) -> list[PromptBlock]:
     """Return the blocks, with characters as tokens; ``changed`` makes them differ from earlier ones."""
     result = []
     for message in messages:
-        content = message["content"]
-        for value in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+        for value in content_blocks(message["content"]):
             text = serialize(value)
             result.append(block_of(Tier.MESSAGES, value, text, len(text), f"{message['role']}{changed or ''}"))
     return result
@@ -128,9 +113,8 @@ def lifetime(session: Session) -> Ttl:
     """Return an hour if more than the head was ever read over six minutes after the previous request, else five
     minutes.
     """
-    stamps = [(time_of(turn), used(turn)) for turn in session["turns"]]
-    for (before, _), (at, use) in pairwise(stamps):
-        if 6 * MINUTE < at - before < LIFETIME["1h"] and use.read > use.prompt / 2:
+    for before, now in pairwise(requests_of(session)):
+        if 6 * MINUTE < now.at - before.at < LIFETIME["1h"] and now.usage.read > now.usage.prompt / 2:
             return "1h"
     return "5m"
 

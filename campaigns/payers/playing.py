@@ -18,6 +18,7 @@ from campaigns.scenarios.scene import Scene, in_memory
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne_lab.evaluation import tariffs
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED
@@ -215,6 +216,4 @@ def _unsigned(block: Json) -> Json:
 
 
 def _blocks(message: Json) -> list[Json]:
-    content = message["content"]
-    listed = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return [each for each in listed if each["type"] != "text" or each["text"].strip()]
+    return [each for each in content_blocks(message["content"]) if each["type"] != "text" or each["text"].strip()]

@@ -10,6 +10,7 @@ from mnemosyne.domain.segmentation.segment import SeenMessage, segment
 from mnemosyne.domain.tools.cleanup_tags import of_reply, visible
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.messages import MESSAGES
+from mnemosyne.domain.wire.normal_form import content_blocks
 from tests.domain import recorded
 from tests.domain.cost.test_prompt_layout import contents_of, laid
 from tests.domain.objects.test_full_text import blocks_of
@@ -52,9 +53,7 @@ def test_blocks_cover_captured_requests() -> None:
 def seen(messages: Sequence[dict[str, object]]) -> list[SeenMessage]:
     found = []
     for index, message in enumerate(messages):
-        content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        assert isinstance(blocks, list)
+        blocks = content_blocks(message["content"])
         found.append(SeenMessage(index, str(message["role"]), index // 2 + 1, blocks))
     return found
 

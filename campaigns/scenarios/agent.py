@@ -12,7 +12,7 @@ from campaigns.scenarios.messages import Json, ReadReply
 from campaigns.scenarios.spoken import MESSAGES, Spoken
 from mnemosyne_lab.provider.script import ScriptedReply, from_data
 from tests.http.managing import bare, recall, restore, text, think
-from tests.http.raw_client import RawReply, connect
+from tests.http.raw_client import RawReply, connect, exchange
 
 if TYPE_CHECKING:
     from campaigns.scenarios.scene import Scene
@@ -168,10 +168,7 @@ class Agent:
     async def send(self) -> ReadReply:
         """Send the history once, and have the judge check it."""
         body = self.body()
-        async with connect(self.scene.url) as connection:
-            await connection.send("POST", self.target, body, self.raw_headers())
-            raw = await connection.receive()
-        return self.judge_reply(body, raw)
+        return self.judge_reply(body, await exchange(self.scene.url, self.target, body, headers=self.raw_headers()))
 
     def judge_reply(self, body: bytes, raw: RawReply) -> ReadReply:
         headers = {name.decode().lower(): value.decode("latin-1") for name, value in raw.headers}
@@ -249,11 +246,8 @@ class Agent:
         body = json.loads(self.body())
         self.history.pop()
         asked = {key: body[key] for key in body if key not in ("stream", "max_tokens", "metadata")}
-        async with connect(self.scene.url) as connection:
-            target = "/v1/messages/count_tokens?beta=true"
-            await connection.send("POST", target, json.dumps(asked).encode(), self.raw_headers())
-            raw = await connection.receive()
-        found = json.loads(raw.body)
+        raw, target = json.dumps(asked).encode(), "/v1/messages/count_tokens?beta=true"
+        found = json.loads((await exchange(self.scene.url, target, raw, headers=self.raw_headers())).body)
         assert set(found) == {"input_tokens"}, found
         return int(found["input_tokens"])
 

@@ -11,7 +11,7 @@ import trio
 
 from campaigns.scenarios.agent import Agent, fails, model_replies, text, think
 from campaigns.scenarios.judge import OUR_ERRORS
-from campaigns.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
+from campaigns.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply, is_hidden, messages_of
 from campaigns.scenarios.scene import Casting, Scene
 from campaigns.simulation.network import ClientWire
 from campaigns.simulation.server import SimulatedServer
@@ -156,24 +156,15 @@ class FickleCasting(Casting):
         return attrs.evolve(reply, pace=pace, transport=attrs.evolve(reply.transport, framing=framing))
 
     def _is_first_round_of_ours(self, body: Any) -> bool:
+        """Whether a managed request with signed thinking answers no hidden call."""
         offered = {tool.get("name") for tool in body.get("tools", [])}
         if not offered & MEMORY_TOOLS or not isinstance(body["messages"][-1]["content"], list):
             return False
-        signed = any(
-            block["type"] in THINKING
-            for message in body["messages"]
-            if isinstance(message["content"], list)
-            for block in message["content"]
-        )
-        before: Json
-        last: Json
-        before, last = [{}, *body["messages"]][-2:]
-        calls = {
-            block["id"]
-            for block in before.get("content", ())
-            if isinstance(block, dict) and block.get("name") in MEMORY_TOOLS
-        }
-        return signed and not any(block.get("tool_use_id") in calls for block in last["content"])
+        said = messages_of(body)
+        known = [block for message in said for block in message["content"]]
+        calls = {block["id"] for block in known if is_hidden(block)}
+        is_signed = any(block["type"] in THINKING for block in known)
+        return is_signed and not any(block.get("tool_use_id") in calls for block in said[-1]["content"])
 
 
 @attrs.frozen

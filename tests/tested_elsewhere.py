@@ -173,6 +173,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "a provider is tested by what it answers",
         "lab/provider/api_errors lab/provider/templates",
     ),
+    "lab/provider/test_provider.py": ("scripts see the same in each dialect", "lab/provider/openai_messages"),
+    "lab/provider/test_script.py": ("scripts are the largest values that it reads", "lab/strict"),
     "lab/provider/test_rules_responses.py": (
         "each dialect's rules have a test module",
         "lab/provider/rules_openai lab/provider/responses",

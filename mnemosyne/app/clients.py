@@ -47,6 +47,7 @@ HOOK_SECONDS = 60
 """How long Claude Code waits for a hook; then it continues without."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+DOOR = "mnemosyne-door-"  # in the name of a client's file of authorities
 
 ELSEWHERE = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
 """Variables that make Claude Code use another provider's API instead of ANTHROPIC_BASE_URL."""

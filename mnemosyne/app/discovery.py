@@ -135,9 +135,7 @@ def probe_upstreams(url: str, dialect: str, config: Config) -> Sequence[Mapping[
 
 
 def server_at(url: str, config: Config, slow: Callable[[str], None] | None = None) -> FoundServer | None:
-    """Return this data directory's server at a URL; None if another server listens there. With ``slow``, one that is
-    slow to answer is waited for, after ``slow`` got a message.
-    """
+    """Return this data directory's server at a URL; None if another listens there. ``slow`` hears of a long wait."""
     parts = urlsplit(url)
     status = _ask(parts.hostname or "", parts.port, "/-/status", config, ANSWER_SECONDS, slow=slow)
     if not isinstance(status, dict) or not {"version", "upstream", "tenant"} <= status.keys():

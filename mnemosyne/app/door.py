@@ -24,7 +24,7 @@ import trio
 from mnemosyne.adapters.outbound import REPLACING as BASE
 from mnemosyne.adapters.outbound import choose_proxy, excepts, read_authorities
 from mnemosyne.adapters.run_authority import open_authority
-from mnemosyne.app.clients import BASE_URL, LOOPBACK
+from mnemosyne.app.clients import BASE_URL, DOOR, LOOPBACK
 from mnemosyne.app.process import now
 from mnemosyne.app.threads import in_a_thread
 from mnemosyne.config import Config
@@ -105,7 +105,7 @@ def open_door(
     # Those of a folder, and of macOS, cannot be listed.
     listed = read_authorities(None, {name: environ.get(name, "") for name in BASE}).context.get_ca_certs()
     door = Door(host, server, context, read_authorities(config.ca_bundle, environ).context, environ, say)
-    with tempfile.TemporaryDirectory(prefix="mnemosyne-door-") as folder, in_a_thread(door.listen, "door") as url:
+    with tempfile.TemporaryDirectory(prefix=DOOR) as folder, in_a_thread(door.listen, "door") as url:
         bundle = Path(folder) / "authorities.pem"
         bundle.write_text("".join([*map(ssl.DER_cert_to_PEM_cert, roots), authority]))
         yield environment(environ, host, url, str(bundle), is_complete=bool(listed))

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 
 from mnemosyne.adapters.git_worktree import GitWorktree, RestoredFiles
-from mnemosyne.app.clients import BASE_URL, CUSTOM_HEADERS, MODE_HEADER, OPENCODE_CONFIG
+from mnemosyne.app.clients import BASE_URL, CUSTOM_HEADERS, DOOR, MODE_HEADER, OPENCODE_CONFIG
 from mnemosyne.app.discovery import ask_page, url_of
 from mnemosyne.config import Config
 from mnemosyne.domain.wire import json_values
@@ -92,7 +92,7 @@ def is_managed(environ: Mapping[str, str], config: Config) -> bool:
     configured = f"{environ.get(CUSTOM_HEADERS, '')}{environ.get(OPENCODE_CONFIG, '')}"
     if MODE_HEADER in configured:
         return "manage" in configured.partition(MODE_HEADER)[2]
-    url = environ.get(BASE_URL, "")
+    url = url_of(config) if DOOR in environ.get("NODE_EXTRA_CA_CERTS", "") else environ.get(BASE_URL, "")
     status = ask_page(url, "/-/status", config, STATUS_SECONDS) if url else None
     return isinstance(status, dict) and status.get("settings", {}).get("mode") == "manage"
 

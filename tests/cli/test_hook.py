@@ -53,6 +53,10 @@ def test_new_session_gets_the_facts_of_its_folder(environ: dict[str, str], tmp_p
 def test_session_of_a_managing_server_gets_nothing_from_the_hook(environ: dict[str, str], tmp_path: Path) -> None:
     with serving(environ={**environ, "MNEMOSYNE_MODE": "manage"}) as url:
         assert ask({**environ, "ANTHROPIC_BASE_URL": url}, begins(tmp_path))[0] == ""
+        named = {**environ, "ANTHROPIC_BASE_URL": "https://api.anthropic.com", "MNEMOSYNE_PORT": url.rpartition(":")[2]}
+        assert "bicycles" in ask(named, begins(tmp_path))[0], "a client beside the server"
+        behind_a_door = {"NODE_EXTRA_CA_CERTS": "/tmp/mnemosyne-door-x/authorities.pem"}
+        assert ask({**named, **behind_a_door}, begins(tmp_path))[0] == ""
 
 
 def test_hook_without_a_log_prints_and_creates_nothing(tmp_path: Path) -> None:

@@ -86,6 +86,24 @@ def test_tool_loop_is_recorded_and_repeated_offline_and_its_resumption_belongs_t
 
 
 @pytest.mark.release
+def test_replay_repeats_a_request_that_was_refused_and_then_answered(
+    programs: Path, server: Server, tmp_path: Path
+) -> None:
+    """Codex repeats a 429 only if its headers say when."""
+    here, busy = visit(server), {"failure": {"status": 429, "retry_after": 1}}
+    here.script(
+        {"when": {"prompt": "colour", "rounds": 1}, "times": 1, "reply": busy},
+        {"when": {"prompt": "colour"}, "replies": [{"content": [run("echo teal")]}, {"text": "It is teal."}]},
+    )
+    assert codex(server, programs, tmp_path, tmp_path, "Which colour is it?") == "It is teal."
+    recorded = here.recorded()
+    again = (command_for("Which colour is it?"), recorded.external_id, server, environment(programs, tmp_path))
+    report = replayed(*again, tmp_path)
+    assert [each["differences"] for each in report["requests"]] == [[]] * 3
+    assert (report["unknown"], report["unsent"]) == (0, [])
+
+
+@pytest.mark.release
 @pytest.mark.parametrize("model", ["gpt-5.5", None])
 @pytest.mark.parametrize("provider", ["OpenAI", "another"])
 def test_compacted_window_is_followed_by_a_window_of_its_own(

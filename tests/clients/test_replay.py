@@ -102,3 +102,21 @@ def test_client_repeats_the_record_up_to_a_turn_and_then_asks_the_provider(works
     assert report["unknown"] == len(workspace.standin.messages) == 2
     (live_run,) = [each for each in workspace.conversations() if each.external_id != session]
     assert [turn.outcome for turn in live_run.turns] == ["200 tool_use", "200 end_turn"]
+
+
+@pytest.mark.parametrize("agent", AGENTS[:1], ids=lambda agent: agent.name)
+def test_client_repeats_what_failed_and_takes_no_half_reply_for_a_whole_one(workspace: Workspace) -> None:
+    agent = workspace.agent
+    cut = {"text": "Half a reply. " * 9, "faults": [{"kind": "cut", "at": 5}]}
+    workspace.script(
+        {"when": {"prompt": "Change"}, "times": 1, "reply": {"failure": {"status": 529, "retry_after": 0}}},
+        {"when": {"prompt": "Change", "rounds": 1}, "times": 1, "reply": cut},
+        {"when": {"prompt": "Change"}, "replies": [{"content": [agent.shell("echo a")]}, {"text": "It is done."}]},
+    )
+    workspace.run("Change the notes")
+    recorded = workspace.recorded()
+    assert [turn.attempt for turn in recorded.turns] == [1, 2, 1, 2]
+    command, place = agent.command("Change the notes"), (workspace.server, workspace.environment, workspace.project)
+    report = replayed(command, recorded.external_id, *place)
+    assert [each["differences"] for each in report["requests"]] == [[]] * 4
+    assert (report["unknown"], report["unsent"]) == (0, [])

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,8 +129,8 @@ def run(
         require_mode_support(command, "--off")
     if record_worktree:
         _refuse_without_worktree()
-    hooked = tuple(add_hooks(command, config.data_dir, keeps_files=record_worktree))
-    command = _go_on_from(hooked, fork, config, with_files=with_files) if fork is not None else hooked
+    command = tuple(add_hooks(command, config.data_dir, keeps_files=record_worktree))
+    go_on = _find_fork(fork, config, with_files=with_files) if fork is not None else tuple
     with ExitStack() as stack:
         url, started = stack.enter_context(_server(config, command, alone=door is not None))
         if sys.stderr.isatty():
@@ -139,6 +139,7 @@ def run(
             _say(page_line(config, url))
         _print_ignored_options(command, config, url, joined=started is None)
         _refuse_unreachable(command, config, url)
+        command = go_on(command)  # not before: a client that cannot start leaves no fork behind
         before = server_at(url, config) if started is None else None
         began = time.time_ns() // 1000
         mode = OFF if off else config.mode if config.mode == "manage" else None
@@ -188,8 +189,8 @@ def _refuse_without_worktree() -> None:
     GitWorktree.around(Path.cwd())
 
 
-def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_files: bool) -> tuple[str, ...]:
-    """The command line of a client that continues a fork of a recorded session."""
+def _find_fork(wanted: str, config: Config, *, with_files: bool) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
+    """Find the point of a recorded session; the result makes the fork, and a client's command line to continue it."""
     from mnemosyne.cli.fork import find_kept_files, find_point, make_fork, place_sentence, restore_folder
 
     session, _, at = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")
@@ -200,11 +201,15 @@ def _go_on_from(command: tuple[str, ...], wanted: str, config: Config, *, with_f
         )
     point = find_point(session, at or None, config)
     kept = find_kept_files(point) if with_files else None
-    made = make_fork(command, point)
-    _say(f"session {made.session} begins {place_sentence(point)}")
-    if with_files:
-        _say(restore_folder(kept, point))
-    return made.command
+
+    def make(command: tuple[str, ...]) -> tuple[str, ...]:
+        made = make_fork(command, point)
+        _say(f"session {made.session} begins {place_sentence(point)}")
+        if with_files:
+            _say(restore_folder(kept, point))
+        return made.command
+
+    return make
 
 
 OFF = "off"

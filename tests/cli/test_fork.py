@@ -57,6 +57,14 @@ def test_command_that_undoes_the_restored_files_is_printed_as_it_is(monkeypatch:
 
 
 @pytest.mark.usefixtures("conversation")
+def test_no_fork_is_made_for_a_client_that_is_not_started(transcripts: Path, tmp_path: Path) -> None:
+    before = list(transcripts.iterdir())
+    options = ("--data-dir", str(tmp_path / "data"), "--port", "0", "--upstream", "http://127.0.0.1:9")
+    assert "claude was not started" in run("run", "--fork", "s@4", *options, "--", "claude", code=1).stderr
+    assert list(transcripts.iterdir()) == before
+
+
+@pytest.mark.usefixtures("conversation")
 def test_no_fork_is_made_where_its_files_cannot_be_restored(transcripts: Path) -> None:
     before = {*transcripts.glob("*")}
     assert run("fork", "s", "--at", "4", "--with-files", code=1).stdout == ""

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from mnemosyne.errors import BadConfiguration
+
 
 @contextmanager
 def private_file(path: Path) -> Iterator[IO[bytes]]:
@@ -30,6 +32,9 @@ def private_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a text in UTF-8. Raises OSError."""
-    with private_file(path) as file:
-        file.write(text.encode())
+    """Write a text in UTF-8. Raises BadConfiguration."""
+    try:
+        with private_file(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise BadConfiguration(f"{path} cannot be written: {error.strerror or error}.") from None

@@ -51,10 +51,7 @@ def report(session: str, page: Path | None, redact: bool, as_json: bool, **optio
         print_json(unstructured(page_as_json(shown)))
         return
     path = page or Path(f"session-{str(shown['view'].stream)[:8]}.html")
-    try:
-        write_private(path, session_report(shown, redacted=redact))
-    except OSError as error:
-        raise click.ClickException(f"{path} cannot be written: {error.strerror or error}.") from None
+    write_private(path, session_report(shown, redacted=redact))
     say(shown["view"].verdict)
     if shown["contents"] is not None:
         print_kinds(shown["contents"])

@@ -162,8 +162,4 @@ def _write(path: Path, found: "Evaluation") -> None:
     from mnemosyne_lab.evaluation.report_html import report_html
     from mnemosyne_lab.evaluation.report_json import report_json
 
-    text = report_json(found) if path.suffix == ".json" else report_html(found)
-    try:
-        write_private(path, text)
-    except OSError as error:
-        raise click.ClickException(f"{path} cannot be written: {error.strerror or error}.") from None
+    write_private(path, report_json(found) if path.suffix == ".json" else report_html(found))

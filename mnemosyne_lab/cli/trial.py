@@ -169,10 +169,7 @@ def _judge(config: "Config", record: "TrialRecord", found: "TrialResult", comman
 def _write(path: Path, found: "TrialResult") -> None:
     from mnemosyne_lab.trial.report import trial_report
 
-    try:
-        write_private(path, trial_report(found))
-    except OSError as error:
-        raise click.ClickException(f"{path} cannot be written: {error.strerror or error}.") from None
+    write_private(path, trial_report(found))
 
 
 def _take(named: Sequence[str]) -> dict[str, str]:

@@ -115,6 +115,8 @@ def test_exported_entries_can_be_imported_from_a_file_or_standard_input(tmp_path
     run("remember", "We use pnpm", *here)
     assert run("memory", "export", str(file), *here).stdout == f"1 entry written to {file}.\n"
     assert file.stat().st_mode & 0o077 == 0
+    away = str(tmp_path / "no/x")
+    assert run("memory", "export", away, *here, code=1).stderr.startswith(f"Error: {away} cannot be written: ")
     assert run("memory", "import", str(file), *there).stdout == "1 added\n"
     assert run("memory", "import", "-", *there, stdin=file.read_bytes()).stdout == "1 skipped\n"
     assert contents(*there) == ["We use pnpm"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.cli.private_files import private_file, write_private
+from mnemosyne.errors import BadConfiguration
 
 
 def mode(path: Path) -> int:
@@ -51,5 +52,5 @@ def test_symbolic_link_stays_and_a_device_is_written_directly(tmp_path: Path) ->
     assert (target.read_text(), mode(target)) == ("new", 0o600)
     write_private(Path("/dev/null"), "gone")
     assert not Path("/dev/null").is_file()
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(BadConfiguration, match=r"nowhere/x cannot be written: No such file or directory\."):
         write_private(tmp_path / "nowhere" / "x", "")

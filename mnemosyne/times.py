@@ -26,7 +26,8 @@ _UNITS = {"h": _HOUR, "d": 24 * _HOUR, "w": 7 * 24 * _HOUR}
 
 def parse_time(text: str, now: int, *, is_end: bool = False) -> int:
     """A time such as ``2026-11-21``, ``2026-11-21T14:00`` (local unless it has an offset) or ``12h``, ``7d``, ``2w``
-    before ``now``. A day is its first moment, or with ``is_end`` its last. Raises BadOption.
+    before ``now``. A day is its first moment, or with ``is_end`` its last. Of a date that no event can have,
+    the nearest valid time. Raises BadOption.
     """
     if ago := re.fullmatch(r"(\d{1,5})([hdw])", text):
         return now - int(ago[1]) * _UNITS[ago[2]]
@@ -34,7 +35,7 @@ def parse_time(text: str, now: int, *, is_end: bool = False) -> int:
         found = datetime.fromisoformat(text)
         if is_end and len(text) <= len("2026-11-21"):
             found += timedelta(days=1, microseconds=-1)
-        return int(found.timestamp() * 1e6)
+        return min(max(int(found.timestamp() * 1e6), FIRST), LAST)
     except (ValueError, OverflowError, OSError):
         raise BadOption(f"{text!r} is not a time; give a date such as 2026-11-21, or 12h, 7d, 2w.") from None
 

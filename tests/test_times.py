@@ -19,6 +19,10 @@ def test_last_time_has_a_date_everywhere() -> None:
     assert utc(LAST).year == utc(2**70).year == 9998
 
 
+def test_date_outside_the_range_is_its_nearest_end() -> None:
+    assert (parse_time("9999-12-31", 0, is_end=True), parse_time("1960-01-01", 0)) == (LAST, 0)
+
+
 def test_a_day_ends_a_range_with_its_last_moment() -> None:
     assert parse_time("2026-11-21", 0, is_end=True) == parse_time("2026-11-22", 0) - 1 > parse_time("2026-11-21", 0)
     assert parse_time("2026-11-21T14:00", 0, is_end=True) == parse_time("2026-11-21T14:00", 0)

@@ -12,7 +12,7 @@ from mnemosyne.cli.objects import session_option
 from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.figures import local_time, printable
-from mnemosyne.services.memory_operations import BY_NAME
+from mnemosyne.services.memory_operations import BY_NAME, LARGEST
 
 Json = Mapping[str, Any]
 
@@ -150,7 +150,9 @@ _branch_option = click.option(
 
 
 @_changes_pin("pinned", "is pinned")
-@click.option("--turns", type=click.IntRange(1), metavar="N", help="Pin for N turns.  [default: until unpinned]")
+@click.option(
+    "--turns", type=click.IntRange(1, LARGEST), metavar="N", help="Pin for N turns.  [default: until unpinned]"
+)
 @_branch_option
 def pin(**options: Any) -> Json:
     """Pin an object: it keeps its fidelity, however full the context is, until `mnemosyne unpin`.

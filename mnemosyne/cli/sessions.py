@@ -160,7 +160,7 @@ def _print_gaps(config: Config) -> None:
 
 @click.command()
 @click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help=f"Maximum number.  [default: {SHOWN}; all with --json]"
+    "--limit", type=click.IntRange(1, 10**9), metavar="N", help=f"Maximum number.  [default: {SHOWN}; all with --json]"
 )
 @log_options()
 @prints(_list_as_json, _print, empty=[])

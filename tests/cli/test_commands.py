@@ -196,3 +196,8 @@ def test_errors_from_a_nursery_are_sentences_and_bugs_keep_their_traceback() -> 
     assert invoke(both) == "Error: No. Away.\n"
     with pytest.raises(BaseExceptionGroup):
         invoke(BaseExceptionGroup("", [BadConfiguration("No."), ZeroDivisionError()]))
+
+
+@pytest.mark.parametrize("command", [["pin", "5ft4gvt", "--turns"], ["sessions", "--limit"]])
+def test_number_that_the_log_cannot_hold_is_refused(command: list[str]) -> None:
+    assert "is not in the range 1<=x<=1000000000." in run(*command, str(10**20), code=2).stderr

@@ -129,10 +129,6 @@ def _type(schema: Json) -> click.ParamType[Any]:
     return click.Choice(schema["enum"]) if "enum" in schema else click.STRING
 
 
-_AS_OF = ("--as-of", "--true-at", "--known-at")
-"""Options for which a day is its end, as on the page."""
-
-
 class Time(click.ParamType[str]):
     """A time as people write it, converted to µs of UTC for the operation."""
 
@@ -140,7 +136,7 @@ class Time(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         option = param.opts[0] if param else "time"
-        return str(time_of(value, option, is_end=option in _AS_OF))  # `--since DAY`: from its beginning
+        return str(time_of(value, option, is_end=option != "--since"))  # as of a day: its end, as on the page
 
 
 # For people
@@ -219,10 +215,9 @@ def list_command(entries: Any) -> None:
     A time is a date (the end of that day), 2026-11-21T14:00, or 12h, 7d, 2w ago.
     """
     params = click.get_current_context().params
-    if any(params[name] for name in ("as_of", "true_at", "known_at", "scope", "kind")):
-        print_entries(entries, "No entry here matches the options.")
-    else:
-        print_entries(entries, "There are no entries here yet. `mnemosyne remember TEXT` adds one.")
+    chosen = any(params[name] for name in ("as_of", "true_at", "known_at", "scope", "kind"))
+    nothing = "There are no entries here yet. `mnemosyne remember TEXT` adds one."
+    print_entries(entries, "No entry here matches the options." if chosen else nothing)
 
 
 @memory.command(short_help="Search the entries.")

@@ -158,7 +158,8 @@ class AgentTools:
         placed = [each for each in listing.standings if each.object.places]
         history = history_of(str(listing.stream), await self._archive.events.read(listing.stream))
         observed = await observe_history(self._archive, listing.stream, history)
-        here = [] if "session" in given else await overviews.sessions_in(self._archive, self._folder)
+        most = 0 if "session" in given else 1 + PLANS_LOOKED_AT
+        here = await overviews.sessions_in(self._archive, self._folder, most)
         earlier = [each for each in reversed(here) if each != listing.stream]
         levels = {level.label: sum(each.fidelity is level for each in placed) for level in Fidelity}
         return stats | {
@@ -203,7 +204,7 @@ class AgentTools:
         wanted = given.get("session")
         if wanted is not None:
             return await sessions.find(self._archive, wanted)
-        found = await overviews.sessions_in(self._archive, self._folder)
+        found = await overviews.sessions_in(self._archive, self._folder, 1)
         if not found:
             raise NotFound(f"No session of {self._folder} is recorded. Name one with `session`.")
         return found[-1]

@@ -248,13 +248,19 @@ async def _read_texts(archive: Archive, stream: UUID, versions: Sequence[int]) -
     return texts
 
 
-async def sessions_in(archive: Archive, folder: str | None) -> list[UUID]:
-    """The sessions that are not in the trash; with a folder, those whose client worked in it, or below it."""
-    trashed = await read_trashed(archive)
-    streams = [stream for stream in await archive.events.streams() if stream not in trashed]
-    if folder is None:
-        return streams
-    return [stream for stream in streams if is_within((await _read_opening(archive, stream)).project, folder)]
+async def sessions_in(archive: Archive, folder: str | None, most: int | None = None) -> list[UUID]:
+    """The sessions that are not in the trash, or the last ``most``, in the order of their beginnings; with a folder,
+    those whose client worked in it, or below it. Each session's opening is read until ``most`` are found.
+    """
+    trashed, found = await read_trashed(archive), list[UUID]()
+    for stream in reversed(await archive.events.streams()):
+        if len(found) == most:
+            break
+        if stream not in trashed and (
+            folder is None or is_within((await _read_opening(archive, stream)).project, folder)
+        ):
+            found.append(stream)
+    return found[::-1]
 
 
 async def read_title(archive: Archive, stream: UUID) -> str:

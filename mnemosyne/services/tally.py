@@ -5,7 +5,6 @@ from uuid import UUID
 
 import attrs
 
-from mnemosyne.bounded import Lru
 from mnemosyne.domain.cost.prices import Terms
 from mnemosyne.domain.objects.events import FaultKind, ObjectDegraded, ObjectFaulted, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -14,7 +13,7 @@ from mnemosyne.domain.session.events import GapRecorded, TurnFinished, TurnInter
 from mnemosyne.domain.session.input_events import GroundsNoted, HelperAsked, HelperWorked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.errors import LogFailed
-from mnemosyne.services.billed_replies import AttemptEnd, BilledReplies, ReplyEvent
+from mnemosyne.services.billed_replies import BilledReplies, ReplyEvent
 from mnemosyne.services.savings import Balance, balance_of_replies, balance_of_turn
 
 MOST_MODELS = 50
@@ -30,16 +29,15 @@ MOST_WAITING = 1_000
 class RecordTally:
     """The counts. ``turns`` are ended turns by outcome: ``finished``, ``refused`` (the reply was an error) or
     ``interrupted``. ``gap_turns`` went unrecorded. ``policy_failures`` are requests for which a policy gave no usable
-    plan. ``rounds`` are the turns' upstream requests, ``balances`` the actual and simulated usage by model, ``helpers``
-    the cost of helper models in nanodollars. ``fidelities`` are the changes of objects' fidelities, by the new one,
-    ``faults`` the page faults. ``bytes`` are those of durable appends before compression.
+    plan. ``rounds`` are the turns' upstream requests, ``helpers`` the cost of helper models in nanodollars.
+    ``fidelities`` are the changes of objects' fidelities, by the new one, ``faults`` the page faults. ``bytes`` are
+    those of durable appends before compression.
     """
 
     turns: Counter[str] = attrs.field(factory=Counter)
     gap_turns: int = 0
     policy_failures: int = 0
     rounds: int = 0
-    balances: dict[str, Balance] = attrs.field(factory=dict)
     helpers: int = 0
     fidelities: Counter[Fidelity] = attrs.field(factory=Counter)
     faults: Counter[FaultKind] = attrs.field(factory=Counter)
@@ -47,8 +45,17 @@ class RecordTally:
     failed_appends: int = 0
     events: int = 0
     bytes: int = 0
-    _replies: Lru[tuple[UUID, str, int, int], BilledReplies] = attrs.field(factory=lambda: Lru(MOST_WAITING), eq=False)
-    """The replies of unaccounted attempts."""
+    _added: dict[str, Balance] = attrs.field(factory=dict)
+    _replies: dict[tuple[UUID, str, int, int], BilledReplies] = attrs.field(factory=dict, eq=False)
+    """The replies of unaccounted attempts, which are not added yet: nearly all are accounted at once."""
+
+    @property
+    def balances(self) -> dict[str, Balance]:
+        """The actual and simulated usage by model."""
+        balances = dict(self._added)
+        for attempt in self._replies.values():
+            _add_replies(balances, attempt)
+        return balances
 
     def note(self, append: Append, size: int, error: LogFailed | None) -> None:
         """Count an append of ``size`` bytes after its outcome."""
@@ -64,10 +71,9 @@ class RecordTally:
     def _note_event(self, stream: UUID, event: object) -> None:
         if isinstance(event, ReplyEvent):
             place = stream, event.branch, event.turn, event.attempt
-            attempt = self._replies.get(place) or self._replies.put(place, BilledReplies())
-            attempt.note(event)
-            if isinstance(event, AttemptEnd) and attempt.replies:
-                self._add(attempt.asked, balance_of_replies(attempt))
+            if place not in self._replies and len(self._replies) == MOST_WAITING:
+                _add_replies(self._added, self._replies.pop(next(iter(self._replies))))
+            self._replies.setdefault(place, BilledReplies()).note(event)
         match event:
             case TurnFinished():
                 self.turns["finished" if event.status < 400 else "refused"] += 1
@@ -86,14 +92,22 @@ class RecordTally:
             case TurnAccounted():
                 self.rounds += event.rounds
                 place = stream, event.branch, event.turn, event.attempt
+                known = self._replies.pop(place, None)
+                attempt = known or BilledReplies(event.model, {0: (event.actual, Terms())})
+                balance = balance_of_turn(event, attempt.replies)
                 # An earlier process has counted replies that are not known here: only the difference is new.
-                attempt = self._replies.pop(place) or BilledReplies(event.model, {0: (event.actual, Terms())})
-                self._add(event.model, balance_of_turn(event, attempt.replies) - balance_of_replies(attempt))
+                _add(self._added, event.model, balance if known else balance - balance_of_replies(attempt))
             case _:
                 pass
 
-    def _add(self, model: str | None, balance: Balance) -> None:
-        row = model or "unknown"
-        if row not in self.balances and len(self.balances) >= MOST_MODELS:
-            row = OTHER_MODELS
-        self.balances[row] = self.balances.get(row, Balance()) + balance
+
+def _add_replies(balances: dict[str, Balance], attempt: BilledReplies) -> None:
+    if attempt.replies:
+        _add(balances, attempt.asked, balance_of_replies(attempt))
+
+
+def _add(balances: dict[str, Balance], model: str | None, balance: Balance) -> None:
+    row = model or "unknown"
+    if row not in balances and len(balances) >= MOST_MODELS:
+        row = OTHER_MODELS
+    balances[row] = balances.get(row, Balance()) + balance

@@ -1,20 +1,24 @@
 """Index results are quoted from the session itself, without what was deleted since."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
 import attrs
 import pytest
 
+from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.objects.kinds import ObjectKind
+from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.recall.object_search import AcrossResult, Filter, PassageHit, SearchResult, text_in_index
 from mnemosyne.domain.text.passages import Passage
 from mnemosyne.errors import ContentForgotten, NotFound
 from mnemosyne.services import memories
 from mnemosyne.services.forgetting import forget
+from mnemosyne.services.overviews import sessions_in
 from mnemosyne.services.search import search, search_sessions
-from tests.services.talking import Talk, assistant, body, rich_session, talking, user
+from tests.plain.log import PlainLog
+from tests.services.talking import Plain, Talk, assistant, body, rich_session, talking, user
 
 
 @attrs.define
@@ -111,6 +115,25 @@ async def test_a_path_finds_its_newest_version_and_outdated_objects_come_last(
     assert (await found("pool.py"))[:2] == [new, other]
     anything = await found("how many connections?")
     assert anything.index(new) < anything.index(old)
+
+
+async def test_last_sessions_of_a_folder_are_found_without_reading_older_ones() -> None:
+    read = list[UUID]()
+
+    class Noting(PlainLog):
+        async def read(self, stream: UUID, *, after: int = 0, upto: int | None = None) -> Sequence[Recorded[Any]]:
+            read.append(stream)
+            return await super().read(stream, after=after, upto=upto)
+
+    archive, streams = Plain(Noting(event_codec())), []
+    for number, folder in enumerate(("/a", "/a", "/b", "/a/deep", "/b")):
+        async with talking(archive, f"s{number}") as talk:
+            await talk.ask(body([user("x")], system=f"Working directory: {folder}"))
+            streams.append(talk.stream)
+    assert await sessions_in(archive, "/a") == [streams[0], streams[1], streams[3]]
+    read.clear()
+    assert await sessions_in(archive, "/a", 1) == [streams[3]]
+    assert read == [streams[4], streams[3]]
 
 
 async def test_a_folder_selects_the_sessions_to_search() -> None:

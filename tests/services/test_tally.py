@@ -16,7 +16,7 @@ from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import VersionConflict
-from mnemosyne.services.tally import MOST_MODELS, OTHER_MODELS, RecordTally
+from mnemosyne.services.tally import MOST_MODELS, MOST_WAITING, OTHER_MODELS, RecordTally
 from tests.actors.summaries import worked
 from tests.domain import session_events as events
 from tests.domain.remembered import about
@@ -123,3 +123,13 @@ def test_an_account_of_replies_from_before_the_start_adds_only_the_difference_to
     found = tally.balances["claude-opus-4-5"]
     assert (found.turns, found.replies, found.nanodollars) == (1, 0, 0)
     assert found.nanodollars_saved == 20 * 5_000
+
+
+def test_replies_that_wait_too_long_for_their_account_are_counted_once() -> None:
+    tally = RecordTally()
+    for turn in range(1, MOST_WAITING + 3):
+        reply = events.finished(turn, "claude-opus-4-5", {"input_tokens": 10, "output_tokens": 0})
+        tally.note(append(events.began(turn, "claude-opus-4-5"), reply), 0, None)
+    tally.note(append(accounted("claude-opus-4-5", actual=10, shadow=10)), 0, None)  # of the first turn
+    found = tally.balances["claude-opus-4-5"]
+    assert (found.replies, found.turns, found.actual.input) == (MOST_WAITING + 2, 1, 10 * (MOST_WAITING + 2))

@@ -7,7 +7,7 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     "actors/test_plug_ins.py": ("a policy of one's own is made of what the library exports", "sdk/policies"),
     "sdk/test_session.py": (
         "a runtime and a turn in an agent's hands show in the session that they carry",
-        "sdk/runtime app/turns app/deriving",
+        "sdk/runtime app/turns app/deriving app/helping",
     ),
     "sdk/test_host_tools.py": (
         "what the tools of a host make shows in the session whose model finds it",

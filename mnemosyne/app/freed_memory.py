@@ -31,12 +31,19 @@ def keep_freed_memory() -> None:
     mallopt(_ARENAS, 1)
 
 
-async def return_freed_memory(is_busy: Callable[[], bool] = lambda: False, seconds: float = RETURN_SECONDS) -> Never:
-    """Return free memory to the system at intervals, unless a client waits: ``is_busy``."""
+async def return_freed_memory(
+    is_busy: Callable[[], bool] = lambda: False,
+    seconds: float = RETURN_SECONDS,
+    let_go: Callable[[float], object] = lambda seconds: None,
+) -> Never:
+    """Return free memory to the system at intervals, unless a client waits: ``is_busy``. First ``let_go`` frees what
+    was not used since the last time.
+    """
     trim = _find("malloc_trim")
     while True:
         await trio.sleep(seconds)
         if not is_busy():
+            let_go(seconds)
             await trio.to_thread.run_sync(trim, 0)
 
 

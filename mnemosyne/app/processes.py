@@ -24,6 +24,7 @@ from mnemosyne.actors.helper_work import HelperRequest
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.adapters.helpers.opening import check_helper
 from mnemosyne.adapters.postgres.leading import Lag
+from mnemosyne.app.helping import RemoteSessions, ServedSessions
 from mnemosyne.app.launch import as_variables
 from mnemosyne.app.on_demand import keep_pages, pages_at
 from mnemosyne.app.policies import load_policy
@@ -31,7 +32,7 @@ from mnemosyne.app.process_link import ProcessPlace
 from mnemosyne.app.reloading import ends_at_hangup, has_terminal
 from mnemosyne.app.settings import settings_of
 from mnemosyne.app.supervising import FIRST_PAUSE, LONGEST_PAUSE, STEADY_SECONDS, Supervisor, run_child, state_of
-from mnemosyne.app.worker_link import Line, RemoteSessions, ServedSessions, WorkerStatus, answer_worker
+from mnemosyne.app.worker_link import Line, WorkerStatus, answer_worker
 from mnemosyne.backoff import backoff
 from mnemosyne.bounded import Lru
 from mnemosyne.config import Config, databases_of
@@ -478,7 +479,7 @@ class _Asked:
 
 
 class HelpedSessions:
-    """The orders and questions of all processes, for their one worker (``worker_link.ServedSessions``)."""
+    """The orders and questions of all processes, for their one worker (``helping.ServedSessions``)."""
 
     def __init__(self) -> None:
         self._orders, self._next_order = trio.open_memory_channel[tuple[ServedSessions, HelperRequest]](0)

@@ -14,7 +14,8 @@ from typing import Never, Protocol
 import trio
 
 from mnemosyne.adapters.postgres.leading import Lag
-from mnemosyne.app.worker_link import Line, ServedSessions, WorkerStatus, answer_worker
+from mnemosyne.app.helping import ServedSessions
+from mnemosyne.app.worker_link import Line, WorkerStatus, answer_worker
 from mnemosyne.backoff import backoff
 from mnemosyne.errors import LogFailed
 

@@ -11,19 +11,20 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 
 import trio
 
 from mnemosyne.adapters.embedding import model_files
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import WORKER, Leader, name_of
-from mnemosyne.app.deriving import follow, help_sessions
+from mnemosyne.app.deriving import follow
 from mnemosyne.app.freed_memory import return_freed_memory
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import end_with_server, new_id, now
 from mnemosyne.app.retaining import retain_daily
 from mnemosyne.app.storage import open_database
-from mnemosyne.app.worker_link import BEAT_SECONDS, Line, RemoteSessions, stdio_line
+from mnemosyne.app.worker_link import BEAT_SECONDS, Line, Remote, stdio_line
 from mnemosyne.config import Config
 from mnemosyne.domain.ports import Progress
 
@@ -45,13 +46,12 @@ async def run_worker(config: Config, under_server: bool) -> None:
         os.nice(NICENESS)  # otherwise this process may start the embedded database, which would inherit the niceness
     async with open_database(config, name_of(WORKER)) as database, trio.open_nursery() as nursery:
         nursery.start_soon(_wait_for_stop, nursery.cancel_scope)
-        nursery.start_soon(return_freed_memory)
+        nursery.start_soon(partial(return_freed_memory, let_go=database.drop_idle))
         nursery.start_soon(_fetch_model, config)
         listener = Database(database.dsn, connections=1, name=database.name)
         leader = Leader(listener)
         if line is not None:
-            sessions = RemoteSessions(line)
-            nursery.start_soon(_serve, config, database, sessions, leader)
+            nursery.start_soon(_serve, config, database, line, leader)
         try:
             await leader.run(lambda progress: _lead(config, database, progress))
         finally:
@@ -84,16 +84,21 @@ async def _lead(config: Config, database: Database, progress: Progress) -> None:
         await follow(await open_index(config, database), database, progress)
 
 
-async def _serve(config: Config, database: Database, sessions: RemoteSessions, leader: Leader) -> None:
+async def _serve(config: Config, database: Database, line: Line, leader: Leader) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(sessions.run)
-        nursery.start_soon(_beat, sessions, leader)
-        nursery.start_soon(help_sessions, config, database, sessions, now, new_id)
+        server = Remote(line)
+        if config.helper != "extractive":
+            from mnemosyne.app.helping import RemoteSessions, help_sessions  # takes 5 MB
+
+            server = helped = RemoteSessions(line)
+            nursery.start_soon(help_sessions, config, database, helped, now, new_id)
+        nursery.start_soon(server.run)
+        nursery.start_soon(_beat, server, leader)
 
 
-async def _beat(sessions: RemoteSessions, leader: Leader) -> None:
+async def _beat(server: Remote, leader: Leader) -> None:
     while True:
-        await sessions.beat(leader.leads)
+        await server.beat(leader.leads)
         await trio.sleep(BEAT_SECONDS)
 
 

@@ -1,8 +1,8 @@
 """The connection between a server and its worker over the worker's stdin and stdout.
 
-The worker calls methods of ``ServedSessions`` and the server answers, even when the worker asks for a turn's question
-to a helper model. So a worker that is slow, hangs or dies delays only a turn that waits for its answer, up to the
-turn's own time limit. For the worker see ``worker.py``, for its supervision ``supervising.py``.
+The worker calls methods of ``helping.ServedSessions`` and the server answers, even when the worker asks for a turn's
+question to a helper model. So a worker that is slow, hangs or dies delays only a turn that waits for its answer, up to
+the turn's own time limit. For the worker see ``worker.py``, for its supervision ``supervising.py``.
 
 Both processes run the same code as the same user, so messages are pickled: one line of base64 for each.
 """
@@ -12,17 +12,11 @@ import os
 import pickle
 from binascii import a2b_base64, b2a_base64
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import trio
 
-from mnemosyne.actors.composing import WaitingQuestions
-from mnemosyne.actors.helper_work import HelperRequest, WaitingOrders
-from mnemosyne.actors.messages import HelperDone, Identity
-from mnemosyne.domain.helper.answer import HelperQuestion
-from mnemosyne.domain.helper.model import ClientKey
-from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, VersionConflict
 
 log = logging.getLogger(__name__)
@@ -37,7 +31,7 @@ _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 """Errors that mean that the other side has ended."""
 
 OF_SESSIONS = frozenset({"wait_for_order", "tell", "wait_for_question", "deliver_answer"})
-"""The methods of ``ServedSessions``."""
+"""The methods of ``helping.ServedSessions``."""
 
 
 @attrs.frozen
@@ -167,32 +161,6 @@ class Remote:
         if answer.failure is not None:
             raise (LogUnavailable if answer.later else MnemosyneError)(answer.failure)
         return answer.value
-
-
-class RemoteSessions(Remote):
-    """The worker's end: the server's pending orders (helper_work.WaitingOrders) and questions
-    (composing.WaitingQuestions).
-    """
-
-    async def wait_for_order(self) -> HelperRequest:
-        request: HelperRequest = await self.call("wait_for_order")
-        return request
-
-    async def tell(self, identity: Identity, done: HelperDone) -> bool:
-        recorded: bool = await self.call("tell", identity, done)
-        return recorded
-
-    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
-        found: tuple[int, HelperQuestion, ClientKey | None] = await self.call("wait_for_question")
-        return found
-
-    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
-        recorded: bool = await self.call("deliver_answer", number, answer)
-        return recorded
-
-
-class ServedSessions(WaitingOrders, WaitingQuestions, Protocol):
-    """Everything that a worker may ask for."""
 
 
 async def answer_worker(

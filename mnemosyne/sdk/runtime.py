@@ -17,7 +17,8 @@ from mnemosyne.adapters.helpers.opening import check_helper
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import Leader
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
-from mnemosyne.app.deriving import follow, help_sessions
+from mnemosyne.app.deriving import follow
+from mnemosyne.app.helping import help_sessions
 from mnemosyne.app.object_index import model_of, open_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.read_models import OpenReadModels, open_read_models

@@ -13,7 +13,8 @@ import trio.testing
 
 from mnemosyne.actors.helper_work import HelperRequest
 from mnemosyne.actors.messages import HelperDone, Identity
-from mnemosyne.app.worker_link import Line, RemoteSessions, WorkerStatus, answer_worker
+from mnemosyne.app.helping import RemoteSessions
+from mnemosyne.app.worker_link import Line, WorkerStatus, answer_worker
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.helper.answer import HelperPassage, HelperQuestion
 from mnemosyne.domain.helper.background import Effect

@@ -79,7 +79,7 @@ class Database:
         self._dsn = dsn
         self._timeouts = timeouts or Timeouts()
         self._limiter = trio.CapacityLimiter(connections)
-        self._idle: list[_Link] = []
+        self._idle: list[tuple[float, _Link]] = []
         self._lock = threading.Lock()
         self._closed = False
         self.answered = -math.inf
@@ -131,7 +131,16 @@ class Database:
     def close(self) -> None:
         """Close idle connections, and busy ones when their calls end; refuse new calls."""
         self._closed = True
-        self._drop_idle()
+        self.drop_idle()
+
+    def drop_idle(self, seconds: float = 0.0) -> None:
+        """Close the connections that were idle for ``seconds``. Each keeps the memory of its largest statement."""
+        with self._lock:
+            since = time.monotonic() - seconds
+            dropped = [link for at, link in self._idle if at <= since]
+            self._idle = self._idle[len(dropped) :]  # they are in the order of their last use
+        for link in dropped:
+            link.close()
 
     def _in_transaction(self, lease: "_Lease", fn: Callable[..., Result], args: tuple[Any, ...]) -> Result:
         """Run a call in one transaction, in the worker thread."""
@@ -181,19 +190,13 @@ class Database:
                 # After `abandon` no caller waits for another attempt.
                 if idle is None or abandoned or not lost:
                     raise
-                self._drop_idle()
+                self.drop_idle()
 
     def _pop_idle(self) -> "_Link | None":
         with self._lock:
             if self._closed:
                 raise LogUnavailable("the database is closed: the application is shutting down")
-            return self._idle.pop() if self._idle else None
-
-    def _drop_idle(self) -> None:
-        with self._lock:
-            dropped, self._idle = self._idle, []
-        for link in dropped:
-            link.close()
+            return self._idle.pop()[1] if self._idle else None
 
     def _give_back(self, lease: "_Lease", link: "_Link") -> None:
         """Keep the connection for the next call if it is usable, otherwise close it."""
@@ -204,7 +207,7 @@ class Database:
         abandoned = lease.release()
         with self._lock:
             if sound and not abandoned and not self._closed:
-                self._idle.append(link)
+                self._idle.append((time.monotonic(), link))
                 return
         link.close()
 

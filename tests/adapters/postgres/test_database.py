@@ -206,6 +206,14 @@ class TestOutages:
             wire.mend()
             assert await database.run(one) == 1
 
+    async def test_only_connections_that_were_idle_for_long_are_dropped(self, dsn: str) -> None:
+        async with open_unprepared(dsn) as database:
+            first = await database.run(backend)
+            database.drop_idle(DEADLINE)
+            assert await database.run(backend) == first
+            database.drop_idle()
+            assert await database.run(backend) != first
+
     async def test_a_statement_alone_is_retried_if_an_idle_connection_is_dead(self, dsn: str) -> None:
         async with open_unprepared(dsn) as database:
             first = await database.run(backend, alone=True)

@@ -1,0 +1,71 @@
+"""A helper model's work for a server's sessions, in its worker or in the process of a library user. A worker without a
+helper model does not import this module, which takes 5 MB.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from mnemosyne.actors.composing import Composer, WaitingQuestions
+from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
+from mnemosyne.actors.helper_work import HelperRequest, HelperWorker, WaitingOrders
+from mnemosyne.actors.messages import HelperDone, Identity
+from mnemosyne.adapters.helpers.opening import open_helper
+from mnemosyne.adapters.postgres.content_store import PostgresContentStore
+from mnemosyne.adapters.postgres.database import Database
+from mnemosyne.adapters.postgres.event_log import PostgresEventLog
+from mnemosyne.adapters.postgres.projection_store import PostgresSpending
+from mnemosyne.app.settings import helper_limits
+from mnemosyne.app.storage import event_codec
+from mnemosyne.app.worker_link import Remote
+from mnemosyne.config import Config
+from mnemosyne.domain.helper.answer import HelperQuestion
+from mnemosyne.domain.helper.model import ClientKey
+from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
+from mnemosyne.domain.session.input_events import HelperAnswer
+
+
+class RemoteSessions(Remote):
+    """The worker's end: the server's pending orders (helper_work.WaitingOrders) and questions
+    (composing.WaitingQuestions).
+    """
+
+    async def wait_for_order(self) -> HelperRequest:
+        request: HelperRequest = await self.call("wait_for_order")
+        return request
+
+    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+        recorded: bool = await self.call("tell", identity, done)
+        return recorded
+
+    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
+        found: tuple[int, HelperQuestion, ClientKey | None] = await self.call("wait_for_question")
+        return found
+
+    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+        recorded: bool = await self.call("deliver_answer", number, answer)
+        return recorded
+
+
+class ServedSessions(WaitingOrders, WaitingQuestions, Protocol):
+    """Everything that a worker may ask for."""
+
+
+async def help_sessions(
+    config: Config,
+    database: Database,
+    sessions: ServedSessions,
+    now: Callable[[], int],
+    new_id: Callable[[], str],
+) -> None:
+    """Let the helper model, if configured, do the orders of sessions and answer questions of turns."""
+    spending = PostgresSpending(database, PostgresEventLog(database, event_codec()))
+    budget = HelperBudget(spending, helper_limits(config), now)
+    async with open_helper(config, os.environ) as source, trio.open_nursery() as nursery:
+        if source is not None:
+            models = HelperModels(source, budget)
+            worker = HelperWorker(models, PostgresContentStore(database), spending, BACKGROUND_TASKS, now, new_id)
+            nursery.start_soon(worker.run, sessions)
+            nursery.start_soon(Composer(models).run, sessions)

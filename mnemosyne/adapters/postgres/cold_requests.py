@@ -16,7 +16,7 @@ from mnemosyne.adapters.postgres.database import Connection, Database
 from mnemosyne.backoff import backoff
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.ports import Progress
-from mnemosyne.errors import LogDamaged, LogFailed, UnknownEvent
+from mnemosyne.errors import LogDamaged, LogFailed, LogUnavailable, UnknownEvent
 from mnemosyne.services.cache_misses import STARTS, read_misses, reading_as_json
 from mnemosyne.services.sessions import Archive
 
@@ -50,11 +50,10 @@ class ColdRequests:
         while True:
             try:
                 began = trio.current_time()
-                if await self.explain_next():
+                if await self.explain_next(seen):
                     await trio.sleep((trio.current_time() - began) * REST)
                 else:
-                    with trio.move_on_after(LONGEST_PAUSE):  # the read models may have been behind
-                        seen = await progress.beyond(seen)
+                    seen = await progress.beyond(seen)
                     await trio.sleep(GATHER_SECONDS)
                 pauses = backoff(FIRST_PAUSE, LONGEST_PAUSE)
                 continue
@@ -64,11 +63,11 @@ class ColdRequests:
                 log.exception("a session's cache misses could not be explained")
             await trio.sleep(next(pauses))
 
-    async def explain_next(self) -> bool:
+    async def explain_next(self, position: int = 0) -> bool:
         """Explain the session that was active last and is not explained; return whether there was one. Raises
-        LogFailed.
+        LogUnavailable while the read models lack an event up to ``position``, and LogFailed.
         """
-        found = await self._database.run(_take_next)
+        found = await self._database.run(_take_next, position)
         if found is None:
             return False
         stream, active, cold = found
@@ -100,14 +99,16 @@ def clear(connection: Connection) -> None:
     connection.execute("delete from mnemosyne.cold_totals")
 
 
-def _take_next(connection: Connection) -> tuple[UUID, int, Mapping[Place, int]] | None:
+def _take_next(connection: Connection, position: int) -> tuple[UUID, int, Mapping[Place, int]] | None:
     """The most recently active session that is not explained yet, and its cold requests. If it has none, it is marked
     as explained.
     """
-    standing = connection.execute(_STANDING, (RULES,)).fetchone()
-    if standing is None or standing[:2] != (2, 1):
+    models, places, is_older, least = connection.execute(_STANDING, (RULES,)).fetchone() or (0, 0, False, 0)
+    if (models, places) != (2, 1) or least < position:
+        if position:
+            raise LogUnavailable("the read models are being updated")
         return None
-    if standing[2]:
+    if is_older:
         clear(connection)
     if (found := connection.execute(_NEXT).fetchone()) is None:
         return None
@@ -121,10 +122,13 @@ def _take_next(connection: Connection) -> tuple[UUID, int, Mapping[Place, int]] 
 
 
 _STANDING = b"""
-select count(*), count(distinct position), exists (select from mnemosyne.cold_sessions where rules <> %s)
+select count(*), count(distinct position), exists (select from mnemosyne.cold_sessions where rules <> %s),
+    min(position)
 from mnemosyne.projections where name in ('timeline', 'usage') and not side
 """
-"""Whether both read models exist, whether they have the same events, and whether a session has older explanations."""
+"""Whether both read models exist, whether they have the same events, whether a session has older explanations, and the
+position of the read model that is behind.
+"""
 
 _NEXT = b"""
 select s.stream, s.last_active_at from mnemosyne.timeline_sessions s

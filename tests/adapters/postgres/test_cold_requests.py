@@ -7,13 +7,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import trio
 
+from mnemosyne.adapters.postgres import cold_requests
 from mnemosyne.adapters.postgres.bills import PostgresBills
 from mnemosyne.adapters.postgres.cold_requests import ColdRequests, clear
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.app.storage import storage_of
 from mnemosyne.domain.ports import Append, Content
 from mnemosyne.domain.session.events import TurnBegan
+from mnemosyne.errors import LogUnavailable
 from mnemosyne.projections.catalog import ALL
 from mnemosyne.services.cache_misses import PromptReader, PromptRequest, read_all_misses
 from tests.adapters.log_support import query
@@ -22,6 +25,7 @@ from tests.golden.sessions import CODEC, FOLDERS
 from tests.projections.support import POSTGRES, World, open_world
 from tests.services.talking import Talk, talking
 from tests.services.test_cache_misses import Client, misfortune, record
+from tests.waiting import DEADLINE
 
 NAMES = [folder.name for folder in FOLDERS]
 
@@ -31,10 +35,18 @@ as dollars from cache_miss_causes group by 1, 2 order by 1"""
 
 async def store(world: World, talk: Talk, after: int = 0, upto: int | None = None) -> None:
     """Copy some of a session's events from memory into the database, and update the read models."""
+    await copy(world, talk, after, upto)
+    await update(world)
+
+
+async def copy(world: World, talk: Talk, after: int = 0, upto: int | None = None) -> None:
     events = await talk.archive.events.read(talk.stream, after=after, upto=upto)
     held = talk.archive.log._contents[talk.stream].values()
     contents = tuple(Content(sha256(data).digest(), data) for data in held if data is not None)
     await world.journal.append(Append(talk.stream, after, tuple(each.envelope for each in events), contents))
+
+
+async def update(world: World) -> None:
     for projection in ALL:
         assert (await world.projector(projection).catch_up()).error is None
 
@@ -133,6 +145,49 @@ async def test_a_session_is_read_only_for_a_cold_request_that_is_not_explained_a
             reads.append(CountingLog.reads)
     assert reads == [1, 1, 2, 2, 3, 3]  # the start, the tool of turn 3, the pause before turn 5
     assert explained == [[1], [], [3], [], [5], []]
+
+
+class Once:
+    """The progress of a log that grows once."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.is_quiet = trio.Event()
+
+    async def beyond(self, position: int) -> int:
+        if position == self.position:
+            self.is_quiet.set()
+            await trio.sleep_forever()
+        return self.position
+
+
+async def test_a_quiet_log_is_not_asked_again_once_the_read_models_have_its_last_event(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cold_requests, "GATHER_SECONDS", 0)
+    refused = trio.Event()
+
+    class Noting(ColdRequests):
+        async def explain_next(self, position: int = 0) -> bool:
+            try:
+                return await super().explain_next(position)
+            except LogUnavailable:
+                refused.set()
+                raise
+
+    async with talking() as talk, open_world(POSTGRES, dsn, CODEC) as world, trio.open_nursery() as nursery:
+        await record(talk, Client(), 4, misfortune)
+        await update(world)
+        await copy(world, talk)
+        progress = Once(await world.log.last_position())  # type: ignore[attr-defined]
+        nursery.start_soon(Noting(world.database, storage_of(world.database)).run, progress)
+        with trio.fail_after(DEADLINE):
+            await refused.wait()
+            assert not progress.is_quiet.is_set()
+            await update(world)
+            await progress.is_quiet.wait()
+        assert await explained(world)
+        nursery.cancel_scope.cancel()
 
 
 async def test_the_causes_of_a_forgotten_session_are_erased_and_do_not_return(dsn: str) -> None:

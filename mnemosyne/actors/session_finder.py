@@ -114,8 +114,10 @@ class SessionFinder:
 
     async def _find_renamed(self, request: ArrivedRequest) -> str | None:
         """The managed session whose history a request continues under another name; None if there is none. Raises
-        LogFailed if one of them does not answer.
+        LogFailed if one of them does not answer. A long body takes seconds to read, so only if any session is managed.
         """
+        if not await self._ask_directory(lambda: self.directory.has_managed(self.tenant)):
+            return None
         read = (await request.read()).transcript
         chains = [each.chain[:CHAIN_BYTES] for each in read.messages]
         unanswered: list[str] = []

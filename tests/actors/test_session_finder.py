@@ -11,11 +11,14 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from mnemosyne.actors.messages import ArrivedRequest, Identity
+from mnemosyne.actors.threads import ReadAlone
 from mnemosyne.actors.turn import Turn
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode, SessionEdited
+from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.domain.wire.transcript import TranscriptReading
 from tests.actors.support import (
     IDENTITY,
     LONG,
@@ -94,6 +97,25 @@ async def test_history_under_another_name_belongs_to_its_managed_session() -> No
         await manage(process, LONG)
         assert await named(process, "fork", LONG, "Yes.", "go on") == IDENTITY
         assert (await named(process, "other", "Something else.", "No.", "go on")).external_id == "other"
+
+
+async def test_the_body_of_a_long_history_leaves_unread_where_no_session_is_managed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bodies = list[bytes]()
+
+    async def read(_: ReadAlone, raw: bytes, conversation: str) -> TranscriptReading:
+        bodies.append(raw)
+        return transcript.read(raw, conversation=conversation)
+
+    monkeypatch.setattr(ReadAlone, "read", read)
+    async with open_process(StoppableLog()) as process:
+        for is_read in (False, True):
+            turn = process.opener.open_turn(headers(f"s{is_read}"), request(LONG, "Yes.", "go on"), MESSAGES)
+            assert (await turn.prepare()).body is None
+            assert bool(bodies) == is_read
+            await manage(process, "Something else.")
+            bodies.clear()
 
 
 async def test_origin_stays_undecided_while_the_candidates_do_not_answer(log: StoppableLog) -> None:

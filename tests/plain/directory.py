@@ -53,6 +53,10 @@ class PlainDirectory:
                 found += [(event.at, Alias(stream, own, event.branch)) for event in spoken]
         return [alias for _, alias in sorted(found, key=itemgetter(0))]
 
+    async def has_managed(self, tenant: str) -> bool:
+        found = await self._sessions(tenant)
+        return any(isinstance(event, RoundBegan) for _, events in found for event in events)
+
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         found = {}
         for external_id, events in await self._sessions(tenant):

@@ -66,6 +66,7 @@ async def test_a_history_is_found_in_the_managed_sessions_of_its_tenant(kind: st
         await session(world, "t", "observed", first, second)
         await session(world, "t", "lately", first, second, attrs.evolve(round_began(1), turn=2))
         await session(world, "u", "foreign", first, round_began(1), second, attrs.evolve(round_began(1), turn=2))
+        await session(world, "o", "observed", first, second)
         async with directory_of(world) as directory:
             assert {*await directory.find_managed("t", [HELLO])} == {"short", "long"}
             found = await directory.find_managed("t", [HELLO, REPLY, AGAIN, OTHER])
@@ -73,6 +74,7 @@ async def test_a_history_is_found_in_the_managed_sessions_of_its_tenant(kind: st
             assert list(await directory.find_managed("t", [REPLY, OTHER])) == []
             assert list(await directory.find_managed("t", [])) == []
             assert list(await directory.find_managed("u", [HELLO])) == ["foreign"]
+            assert [await directory.has_managed(tenant) for tenant in "tuo"] == [True, True, False]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -38,6 +38,10 @@ class PostgresDirectory:
     async def off_since(self, tenant: str) -> int | None:
         return off_since(await self._select(operator_stream(tenant), ManagingSwitched))
 
+    async def has_managed(self, tenant: str) -> bool:
+        await self._projector.look()
+        return bool(await self._database.run(_find_with, _ANY, tenant, (), alone=True))
+
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         await self._projector.look()
         return await self._database.run(_find_with, MANAGED_WITH, tenant, chains, alone=True)
@@ -64,6 +68,12 @@ class PostgresDirectory:
     async def _select(self, stream: UUID, *classes: type) -> list[object]:
         return [recorded.envelope.event for recorded in await self._log.select(stream, classes)]
 
+
+_ANY = Query(
+    "any",
+    """select s.external_id from mnemosyne.directory_rounds r join mnemosyne.directory_sessions s using (stream)
+where s.tenant = %(tenant)s limit 1""",
+)
 
 _SHARED = Query(
     "shared",

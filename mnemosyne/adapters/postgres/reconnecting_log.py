@@ -152,6 +152,7 @@ class ReconnectingLog:
     is_switched_on = _forward(lambda log: log.directory.is_switched_on)
     off_since = _forward(lambda log: log.directory.off_since)
     aliases = _forward(lambda log: log.directory.aliases)
+    has_managed = _forward(lambda log: log.directory.has_managed)
     find_managed = _forward(lambda log: log.directory.find_managed)
     count_shared = _forward(lambda log: log.directory.count_shared)
     find_unnamed = _forward(lambda log: log.directory.find_unnamed)

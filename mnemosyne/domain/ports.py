@@ -126,7 +126,7 @@ class Journal(Protocol):
 
     @property
     def commit_seconds(self) -> float:
-        """Seconds that the last commit took; infinite while the database is unreachable or hangs."""
+        """Seconds that the last commit of little took; infinite while the database is unreachable or hangs."""
 
     def submit(self, append: Append) -> Ticket:
         """Queue an addition without waiting. It stays queued while the database is away.

@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
-from mnemosyne.adapters.postgres.journal import GroupJournal, JournalLimits, WaitingAppends
+from mnemosyne.adapters.postgres.journal import MEASURED_BYTES, GroupJournal, JournalLimits, WaitingAppends
 from mnemosyne.domain.ports import Append
 from mnemosyne.errors import LogFailed, LogUnavailable, VersionConflict
 from tests.adapters.log_support import (
@@ -216,6 +216,19 @@ class TestQueue:
             committer.away = False
             await lost.durable()
             assert journal.commit_seconds == 0
+
+    async def test_a_large_commit_does_not_make_the_database_slow(
+        self, committer: FakeCommitter, autojump_clock: trio.testing.MockClock
+    ) -> None:
+        async with running(GroupJournal(committer, CODEC)) as journal:
+            await journal.append(make_append(stream(1), 0, "a"))
+            for size, expected in ((MEASURED_BYTES, 0), (1, 2)):
+                committer.gate = trio.Event()
+                slow = journal.submit(make_append(stream(2), expected // 2, "x" * size))
+                await trio.sleep(2)
+                committer.gate.set()
+                await slow.durable()
+                assert journal.commit_seconds == expected
 
     async def test_commit_seconds_are_infinite_before_the_first_commit_if_the_database_is_known_to_be_away(
         self, committer: FakeCommitter, autojump_clock: trio.testing.MockClock

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 
 import attrs
 
@@ -105,10 +106,11 @@ class DeferredWork:
         return changed
 
     async def account_at_once(self, append: Append) -> None:
-        """Account for attempts whose end was just queued, in its transaction, if that takes about a millisecond."""
-        for address, exchange in self._list_ended():
-            if self._is_quick(address, exchange):
-                await self._try_once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
+        """Account for attempts whose end was just queued, in its transaction, if that takes about a millisecond, and
+        none before it waits for its account: they continue one simulated cache.
+        """
+        for address, exchange in takewhile(lambda each: self._is_quick(*each), self._list_ended()):
+            await self._try_once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
 
     def _is_quick(self, address: Address, exchange: OpenAttempt) -> bool:
         """Whether an account can be made without reading the log or laying out a whole body."""
@@ -125,12 +127,14 @@ class DeferredWork:
         self._reads = {version: read for version, read in self._reads.items() if version in needed}
 
     def _list_ended(self) -> list[tuple[Address, OpenAttempt]]:
-        """The exchanges that have ended, by time; those of one branch by turn, even if the clock was set back."""
+        """The exchanges that have ended and wait for their account, by time; those of one branch by turn, even if the
+        clock was set back.
+        """
         ended: list[tuple[int, Address, OpenAttempt]] = []
         for branch in self._state.branches.values():
             latest = 0
             for address, each in sorted(branch.exchanges.items(), key=lambda found: found[0]):
-                if each.ended is not None:
+                if each.ended is not None and ("account", address) not in self._given_up:
                     latest = max(latest, each.ended.at)
                     ended.append((latest, address, each))
         return [(address, each) for _, address, each in sorted(ended, key=lambda found: found[:2])]

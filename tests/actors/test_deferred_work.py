@@ -348,3 +348,24 @@ async def test_who_needs_the_objects_of_a_session_does_not_wait_for_those_of_oth
         assessed = [event.turn for event in await events_of(log) if isinstance(event, TurnAssessed)]
         other_is_done.set()
     assert (assessed, waiting.cancelled_caught) == ([1], False)
+
+
+async def test_attempts_are_accounted_in_the_order_of_their_ends_while_objects_wait(log: StoppableLog) -> None:
+    """Each account continues the simulated cache of the session, which all branches share."""
+    other_is_done = threading.Event()
+    async with trio.open_nursery() as nursery, open_actor(log) as teller:
+        await teller.tell(answered(await teller.begin("one"), USAGE))
+        await complete_deferred(teller)
+        nursery.start_soon(partial(run_in_thread, other_is_done.wait, in_thread=True, deferred=True))
+        await wait_all_tasks_blocked()
+        agent = await teller.begin("words and more of them " * 4_000, agent="a")
+        await teller.tell(attrs.evolve(answered(agent, USAGE), at=10))
+        quick = await teller.begin("one", "ok", "two")
+        await teller.tell(attrs.evolve(answered(quick, USAGE), at=11))
+        other_is_done.set()
+        await complete_deferred(teller)
+    assert [(event.branch, event.at) for event in accounted(await events_of(log))] == [
+        ("main", 9),
+        (agent.branch, 10),
+        ("main", 11),
+    ]

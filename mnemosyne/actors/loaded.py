@@ -207,7 +207,7 @@ class Loaded:
         is_exact = is_at_end and (await self._replies.find_echo(branch, reading.transcript))[1] is not None
         is_shown = is_exact or (is_at_end and await self._replies.are_words_shown(branch, reading.transcript))
         if len(command.chains) == shared:
-            goes_on = is_at_end and await self._was_unanswered(branch)
+            goes_on = is_at_end and not (self._is_running(branch) or await self._replies.are_whole(branch))
         else:
             goes_on = is_shown or (is_at_end and not branch.replies)
         return Recognized(
@@ -220,10 +220,6 @@ class Loaded:
             shared=shared,
             awaits_reply=len(command.chains) > shared and is_at_end and self._is_running(branch),
         )
-
-    async def _was_unanswered(self, branch: Branch) -> bool:
-        """Whether every attempt at the last turn of a branch has ended without a complete reply."""
-        return not self._is_running(branch) and not await self._replies.are_whole(branch)
 
     def _is_running(self, branch: Branch) -> bool:
         """Whether an attempt at the last turn of a branch is still running."""

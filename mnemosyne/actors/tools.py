@@ -295,7 +295,8 @@ class MemoryToolExecutor:
         among, words = self._find_scope(call)
         alone = call.scope is not None and len(among) == 1
         found = await self._texts.search(words, among, self._memory.objects, 0.0 if alone else least)
-        found = sorted(found, key=lambda hit: self._sees(hit.object))
+        view = self._memory.view_of(self._branch)
+        found = sorted(found, key=lambda hit: view.fidelity_of(hit.object) is Fidelity.FULL)  # what the model sees last
         chosen = list_sources(found, among, self._announcements)
         if alone:
             chosen = [each for each in among.values() if may_be_quoted(each, self._announcements.of(each))]
@@ -425,10 +426,6 @@ class MemoryToolExecutor:
     def _announcements(self) -> Announcements:
         """The texts before tool calls."""
         return Announcements(self._memory.objects.values())
-
-    def _sees(self, object_id: str) -> bool:
-        """Whether the model can see an object in full."""
-        return self._memory.view_of(self._branch).fidelity_of(object_id) is Fidelity.FULL
 
     def _count_tokens(self, text: str) -> int:
         """Estimated number of tokens of a text."""

@@ -24,7 +24,7 @@ EQUAL_HELD = 64
 class UnnamedSessions:
     """The unnamed sessions of which this process has seen requests, by the names that the proxy gave them."""
 
-    _bodies: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(BYTES_HELD, _size), init=False)
+    _bodies: Lru[str, Transcript] = attrs.field(factory=lambda: Lru(BYTES_HELD, lambda read: len(read.raw)), init=False)
     _at: Lru[bytes, tuple[str, ...]] = attrs.field(factory=lambda: Lru(HISTORIES_HELD), init=False)
     """The sessions that reached a history, by its chain hash, newest first."""
     _reached: Lru[str, bytes] = attrs.field(factory=lambda: Lru(HISTORIES_HELD), init=False)
@@ -47,7 +47,3 @@ class UnnamedSessions:
         others = tuple(each for each in self._at.get(reached) or () if each != name)
         self._at.put(reached, (name, *others)[:EQUAL_HELD])
         self._reached.put(name, reached)
-
-
-def _size(read: Transcript) -> int:
-    return len(read.raw)

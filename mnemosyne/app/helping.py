@@ -3,15 +3,14 @@ helper model does not import this module, which takes 5 MB.
 """
 
 import os
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 import trio
 
 from mnemosyne.actors.composing import Composer, WaitingQuestions
 from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
-from mnemosyne.actors.helper_work import HelperRequest, HelperWorker, WaitingOrders
-from mnemosyne.actors.messages import HelperDone, Identity
+from mnemosyne.actors.helper_work import HelperWorker, WaitingOrders
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
@@ -21,10 +20,14 @@ from mnemosyne.app.settings import helper_limits
 from mnemosyne.app.storage import event_codec
 from mnemosyne.app.worker_link import Remote
 from mnemosyne.config import Config
-from mnemosyne.domain.helper.answer import HelperQuestion
-from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
-from mnemosyne.domain.session.input_events import HelperAnswer
+
+
+def _ask_server(method: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    async def call(remote: Remote, *arguments: object) -> Any:
+        return await remote.call(method, *arguments)
+
+    return call
 
 
 class RemoteSessions(Remote):
@@ -32,21 +35,10 @@ class RemoteSessions(Remote):
     (composing.WaitingQuestions).
     """
 
-    async def wait_for_order(self) -> HelperRequest:
-        request: HelperRequest = await self.call("wait_for_order")
-        return request
-
-    async def tell(self, identity: Identity, done: HelperDone) -> bool:
-        recorded: bool = await self.call("tell", identity, done)
-        return recorded
-
-    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
-        found: tuple[int, HelperQuestion, ClientKey | None] = await self.call("wait_for_question")
-        return found
-
-    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
-        recorded: bool = await self.call("deliver_answer", number, answer)
-        return recorded
+    wait_for_order = _ask_server("wait_for_order")
+    tell = _ask_server("tell")
+    wait_for_question = _ask_server("wait_for_question")
+    deliver_answer = _ask_server("deliver_answer")
 
 
 class ServedSessions(WaitingOrders, WaitingQuestions, Protocol):

@@ -10,7 +10,7 @@ import attrs
 
 from mnemosyne.domain.history import time_travel
 from mnemosyne.domain.history.time_travel import history_of
-from mnemosyne.domain.history.verification import Discrepancy, Task, Verifier
+from mnemosyne.domain.history.verification import Discrepancy, Verifier
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.ports import Append, Content, Recorded
 from mnemosyne.domain.session.decide import NoteImport
@@ -219,7 +219,7 @@ def check(reader: Reader, path: Path) -> None:
     except LogDamaged as error:
         raise DamagedFile(f"{path}: {error}. Nothing was imported.") from None
     for task in Verifier(history).tasks():
-        difference = task if isinstance(task, Discrepancy) else _check_task(task, reader)
+        difference = task if isinstance(task, Discrepancy) else task.check(reader.fetch(list(task.needs)).__getitem__)
         if difference is not None:
             line = parts[difference.attempt.version].line
             raise DamagedFile(f"{path}, line {line}: {difference.sentence}. Nothing was imported.")
@@ -258,10 +258,6 @@ def check_own(reader: Reader, path: Path, tenant: str) -> None:
             )
     if own is None or not is_whole(events):
         raise DamagedFile(f"{path}: its events do not form a complete session. Nothing was imported.")
-
-
-def _check_task(task: Task, reader: Reader) -> Discrepancy | None:
-    return task.check(reader.fetch(list(task.needs)).__getitem__)
 
 
 def _check_beginning(reader: Reader, held: Sequence[Recorded[Event]]) -> None:

@@ -118,7 +118,7 @@ def map_chart(
         return picture(name, label, nothing("No turns of this branch are recorded."), height=HEIGHT)
     other = [each for each in beside if each.turns] or shown
     first = min(shown[0].turns[0].turn, other[0].turns[0].turn)
-    ranges, longest = _ranges(shown, first), max(_count(_ranges(each, first)) for each in (shown, other))
+    ranges, longest = _ranges(shown, first), max(sum(map(len, _ranges(each, first))) for each in (shown, other))
     highest = _find_highest([each for found in (*shown, *other) for each in found.turns])
     planes = list(_planes(ranges, highest, longest))
     drawn = [_draw(each, plane, name, links or MapLinks()) for each, plane in zip(shown, planes, strict=True)]
@@ -175,10 +175,6 @@ def _ranges(windows: Sequence[ContextMap], first: int) -> list[range]:
     """The turns that fit in each window; the first has room from turn ``first`` on."""
     starts = [first, *(each.turns[0].turn for each in windows[1:])]
     return [range(start, each.turns[-1].turn + 1) for start, each in zip(starts, windows, strict=True)]
-
-
-def _count(ranges: Sequence[range]) -> int:
-    return sum(map(len, ranges))
 
 
 def _planes(ranges: Sequence[range], highest: float, longest: int) -> Iterator[Plane]:

@@ -73,7 +73,7 @@ class EntryIndex:
             for each in knowledge.entries.values():
                 if not each.is_hidden and each.id not in self._entries:
                     self._entries[each.id] = PlacedEntry(place, each)
-                    self._words.add(each.id, _text_of(each))
+                    self._words.add(each.id, f"{each.kind.value} {each.content} {each.detail}")
 
     def shortlist(
         self,
@@ -135,7 +135,3 @@ def _find_share(asked: frozenset[str], content: str) -> float:
     own = frozenset(query_words(content))
     common = own & asked
     return len(common) / len(own) if len(common) >= _WORDS_ENOUGH else 0.0
-
-
-def _text_of(entry: Entry) -> str:
-    return f"{entry.kind.value} {entry.content} {entry.detail}"

@@ -44,7 +44,10 @@ def find_named(question: str, objects: Iterable[MemoryObject]) -> list[MemoryObj
         path = path_of(obj)
         if path is not None:
             of_path.setdefault(path, []).append(obj)
-        elif obj.source_key is not None and bare in (obj.source_key, _command(obj)):
+        elif obj.source_key is not None and bare in (
+            obj.source_key,
+            obj.source_key.removeprefix(f"{obj.source_tool} "),
+        ):
             of_command.append(obj)
     held = (path for path in of_path if path.rpartition("/")[2].casefold() in folded)
     lengths = {path: lengths for path in held if (lengths := _measure_name(asked, path))}
@@ -99,10 +102,6 @@ def _newest_first(versions: Sequence[MemoryObject]) -> list[MemoryObject]:
     current = [obj for obj in files if not obj.stale]
     found = [*files[:1], *current[: MOST_OF_ONE - 2], *shows[:1], *current, *versions[-1:]]
     return list({obj.id: obj for obj in found}.values())[:MOST_OF_ONE]
-
-
-def _command(obj: MemoryObject) -> str | None:
-    return obj.source_key and obj.source_key.removeprefix(f"{obj.source_tool} ")
 
 
 def _unquote(text: str) -> str:

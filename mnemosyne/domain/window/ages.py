@@ -98,7 +98,7 @@ class Age:
         """The age limit of an object of so many tokens."""
         if not self.fewer:
             return Fraction(self.turns)
-        return max(Fraction(SHORTEST), self.turns - self.fewer * _doublings(tokens))
+        return max(Fraction(SHORTEST), self.turns - self.fewer * Fraction(log2(max(_LEAST, tokens) / _USUAL)))
 
 
 _USUAL, _LEAST = 1_000, 50
@@ -114,10 +114,6 @@ DECAY = 0.7
 
 SIZES_HELD = 4096
 """Cache size for age limits: every turn looks up the limit of every object."""
-
-
-def _doublings(tokens: int) -> Fraction:
-    return Fraction(log2(max(_LEAST, tokens) / _USUAL))
 
 
 class Quotable(Enum):

@@ -97,7 +97,7 @@ def content_form(content: object) -> object:
     if not isinstance(blocks, list):
         return blocks
     formed = (_block_form(block) for block in blocks)
-    return [block for block in formed if not _is_blank_text(block)]
+    return [block for block in formed if block != {"type": "text", "text": ""}]
 
 
 def _block_form(block: object) -> object:
@@ -128,10 +128,6 @@ def _as_blocks(content: object) -> object:
 
 def _unmark(block: object) -> Any:
     return {key: block[key] for key in block if key != "cache_control"} if isinstance(block, dict) else block
-
-
-def _is_blank_text(block: object) -> bool:
-    return block == {"type": "text", "text": ""}
 
 
 def _canonical(value: object, *, as_javascript: bool = False) -> bytes:

@@ -31,7 +31,7 @@ def render(units: Sequence[TextUnit], kept: Sequence[bool]) -> str:
             out.append(unit.text if last == index - 1 else f" {MARK} {unit.text}")
             last = index
             continue
-        alone = unit.lead is not None and not _goes_on(units, kept, index)
+        alone = unit.lead is not None and not (_has_rest(units, index) and kept[index + 1])
         if alone and previous and previous.lead == unit.lead and room > len(unit.name):
             repeated = folder(previous.name, unit.name)
             name = f" {MARK}{unit.name[repeated:]}" if repeated else f" {unit.name}"
@@ -68,10 +68,6 @@ def _find_repeated(before: str, unit: TextUnit, *, alone: bool) -> tuple[int, in
     if not alone and unit.lead and unit.text.endswith(":") and before.startswith(unit.lead):
         return 0, len(unit.lead)
     return find_shared(before, unit.text)
-
-
-def _goes_on(units: Sequence[TextUnit], kept: Sequence[bool], index: int) -> bool:
-    return _has_rest(units, index) and kept[index + 1]
 
 
 def _has_rest(units: Sequence[TextUnit], index: int) -> bool:

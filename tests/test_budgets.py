@@ -19,11 +19,11 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_400, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_645, 5_400),
+    "domain": Budget("mnemosyne/domain", 33_380, 29_000),
+    "actors": Budget("mnemosyne/actors", 7_640, 5_400),
     "projections": Budget("mnemosyne/projections", 2_170, 2_300),
-    "services": Budget("mnemosyne/services", 10_055, 6_000),
-    "adapters": Budget("mnemosyne/adapters", 9_155, 7_600),
+    "services": Budget("mnemosyne/services", 10_065, 6_000),
+    "adapters": Budget("mnemosyne/adapters", 9_165, 7_600),
     "http": Budget("mnemosyne/http", 7_550, 5_900),
     "app": Budget("mnemosyne/app", 6_125, 3_700),
     "cli": Budget("mnemosyne/cli", 7_010, 5_600),
@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_060, 2_300),
     "mnemosyne": Budget("mnemosyne", 86_975, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_735, 11_000),
-    "tests": Budget("tests", 79_090, 50_000),
+    "tests": Budget("tests", 79_250, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_150, 12_000),
     "benchmarks": Budget("benchmarks", 5_995, 6_000),

@@ -79,7 +79,8 @@ def list_calls(folders: Iterable[Path], session: str, message_id: str) -> tuple[
         lines = _read_lines(file)
         begins = next((number for number, line in enumerate(lines) if _is_entry_of(line, message_id)), None)
         if begins is not None:
-            return tuple(call for line in lines[begins:] for call in _calls_of(line))
+            calls = (each for line in lines[begins:] for each in _blocks_of(line, "assistant") if is_call(each))
+            return tuple(str(each.get("id")) for each in calls)
     return ()
 
 
@@ -115,10 +116,6 @@ def _is_typed(line: bytes, wanted: str) -> bool:
     blocks = content if isinstance(content, list) else [{"text": content}]
     texts = [each.get("text") for each in blocks if isinstance(each, dict)]
     return wanted in [each.strip() for each in texts if isinstance(each, str)]
-
-
-def _calls_of(line: bytes) -> list[str]:
-    return [str(each.get("id")) for each in _blocks_of(line, "assistant") if is_call(each)]
 
 
 def _answers_in(line: bytes) -> list[str]:

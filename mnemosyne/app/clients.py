@@ -379,20 +379,12 @@ def _fork_claude(point: "ForkPoint", called: Invocation, environ: Mapping[str, s
     return write_fork(list_folders(environ), point.session, point.message_id, point.calls)
 
 
-def _resume_claude(session: str, words: Sequence[str]) -> list[str]:
-    return ["--resume", session, *words]
-
-
 def _fork_opencode(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> str:
     from mnemosyne.adapters.opencode_sessions import import_session, write_session
 
     session = write_session(point, called.words, called.folder, time.time_ns() // 1000)
     import_session(called.program, session, called.folder, environ)
     return str(session["info"]["id"])
-
-
-def _resume_opencode(session: str, words: Sequence[str]) -> list[str]:
-    return ["--session", session, *words]
 
 
 def _fork_codex(point: "ForkPoint", called: Invocation, environ: Mapping[str, str]) -> str:
@@ -415,7 +407,7 @@ CLIENTS: tuple[Client, ...] = (
         costs=_claude_costs,
         recorded_as="claude-code",
         forks=_fork_claude,
-        resumes=_resume_claude,
+        resumes=lambda session, words: ["--resume", session, *words],
         has_hooks=True,
     ),
     Client(
@@ -425,7 +417,7 @@ CLIENTS: tuple[Client, ...] = (
         dialects=("messages", "responses"),
         recorded_as="opencode",
         forks=_fork_opencode,
-        resumes=_resume_opencode,
+        resumes=lambda session, words: ["--session", session, *words],
     ),
     Client(
         "Codex",

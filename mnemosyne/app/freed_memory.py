@@ -36,9 +36,7 @@ async def return_freed_memory(
     seconds: float = RETURN_SECONDS,
     let_go: Callable[[float], object] = lambda seconds: None,
 ) -> Never:
-    """Return free memory to the system at intervals, unless a client waits: ``is_busy``. First ``let_go`` frees what
-    was not used since the last time.
-    """
+    """Return free memory to the system at intervals, unless a client waits (``is_busy``). ``let_go`` frees more."""
     trim = _find("malloc_trim")
     while True:
         await trio.sleep(seconds)

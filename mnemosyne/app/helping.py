@@ -1,6 +1,4 @@
-"""A helper model's work for a server's sessions, in its worker or in the process of a library user. A worker without a
-helper model does not import this module, which takes 5 MB.
-"""
+"""A helper model's work for sessions. A worker without a helper model does not import this module: it takes 5 MB."""
 
 import os
 from collections.abc import Callable, Coroutine
@@ -31,9 +29,7 @@ def _ask_server(method: str) -> Callable[..., Coroutine[Any, Any, Any]]:
 
 
 class RemoteSessions(Remote):
-    """The worker's end: the server's pending orders (helper_work.WaitingOrders) and questions
-    (composing.WaitingQuestions).
-    """
+    """The worker's end: ``ServedSessions`` of the server."""
 
     wait_for_order = _ask_server("wait_for_order")
     tell = _ask_server("tell")

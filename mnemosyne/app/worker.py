@@ -41,7 +41,10 @@ async def run_worker(config: Config, under_server: bool) -> None:
     """Work until SIGTERM or SIGINT; with ``under_server``, also serve the server at stdin and stdout and end when it
     ends.
     """
-    line = _line_to_server() if under_server else None
+    line = None
+    if under_server:
+        end_with_server()
+        line = stdio_line()
     if config.dsn is not None:
         os.nice(NICENESS)  # otherwise this process may start the embedded database, which would inherit the niceness
     async with open_database(config, name_of(WORKER)) as database, trio.open_nursery() as nursery:
@@ -100,8 +103,3 @@ async def _beat(server: Remote, leader: Leader) -> None:
     while True:
         await server.beat(leader.leads)
         await trio.sleep(BEAT_SECONDS)
-
-
-def _line_to_server() -> Line:
-    end_with_server()
-    return stdio_line()

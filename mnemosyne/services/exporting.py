@@ -93,7 +93,8 @@ async def export(
     store = copy or archive.contents
     lost = await _find_lost(archive, stream, events) if copy is None else copy.lost
     named = _find_first_names(events, lost)
-    since = await switching.find_import(archive, _tenant_of(events), stream)
+    begun = (each.envelope.event for each in events if isinstance(each.envelope.event, SessionStarted))
+    since = await switching.find_import(archive, next((each.tenant for each in begun), ""), stream)
     yield export_format.header_line(Header(stream, len(events), sum(map(len, named.values())), since, log))
     for chunk in _chunks(events, lambda each: time_travel.new_bytes(each.envelope.event)):
         contents = await store.fetch(stream, [digest for each in chunk for digest in named[each.version]])
@@ -101,10 +102,6 @@ async def export(
             for digest in named[each.version]:
                 yield export_format.content_line(Content(digest, contents[digest]), packed=log is not None)
             yield export_format.event_line(each.version, each.envelope, codec)
-
-
-def _tenant_of(events: Sequence[Recorded[Event]]) -> str:
-    return next((each.envelope.event.tenant for each in events if isinstance(each.envelope.event, SessionStarted)), "")
 
 
 async def _check_not_forgotten(archive: Archive, stream: UUID) -> None:

@@ -126,9 +126,7 @@ select count(*), count(distinct position), exists (select from mnemosyne.cold_se
     min(position)
 from mnemosyne.projections where name in ('timeline', 'usage') and not side
 """
-"""Whether both read models exist, whether they have the same events, whether a session has older explanations, and the
-position of the read model that is behind.
-"""
+"""The read models, their different positions, whether a session has older explanations, and the first position."""
 
 _NEXT = b"""
 select s.stream, s.last_active_at from mnemosyne.timeline_sessions s

@@ -33,7 +33,8 @@ class PostgresDirectory:
 
     async def root_of(self, tenant: str, agent_id: str) -> str | None:
         await self._projector.look()
-        return await self._database.run(_root_of, tenant, agent_id, alone=True)
+        found = await self._database.run(_find_with, ROOT_OF, tenant, (), agent_id, alone=True)
+        return found[0] if found else None
 
     async def off_since(self, tenant: str) -> int | None:
         return off_since(await self._select(operator_stream(tenant), ManagingSwitched))
@@ -83,15 +84,12 @@ where h.chain = any(%(chains)s) and s.tenant = %(tenant)s""",
 )
 
 
-def _root_of(connection: Connection, tenant: str, agent_id: str) -> str | None:
-    row = connection.execute(ROOT_OF.sql.encode(), {"tenant": tenant, "agent": agent_id}).fetchone()
-    return row[0] if row else None
-
-
 def _aliases(connection: Connection, name: str) -> list[Alias]:
     return [Alias(*row) for row in connection.execute(ALIASES.sql.encode(), {"name": name})]
 
 
-def _find_with(connection: Connection, query: Query, tenant: str, chains: Sequence[bytes]) -> list[str]:
-    asked = {"tenant": tenant, "chains": [chain.hex() for chain in chains]}
+def _find_with(
+    connection: Connection, query: Query, tenant: str, chains: Sequence[bytes], agent: str = ""
+) -> list[str]:
+    asked = {"tenant": tenant, "chains": [chain.hex() for chain in chains], "agent": agent}
     return [row[0] for row in connection.execute(query.sql.encode(), asked)]

@@ -151,20 +151,13 @@ class EventCodec:
         match = _NAME.fullmatch(name)
         if match is None:
             return f"the log holds an event named {name!r}, which is not a name that Mnemosyne writes"
-        known = sorted(_version(each) for each in (*self._classes, *self._upcasts) if _kind(each) == match["kind"])
+        names = (each.rpartition(".v") for each in (*self._classes, *self._upcasts))
+        known = sorted(int(version) for kind, _, version in names if kind == match["kind"])
         upto = f"up to v{known[-1]}" if known else "not at all"
         return (
             f"the log holds {name}: this needs a Mnemosyne that knows {match['kind']} v{match['version']}, "
             f"and this one knows it {upto}; use the newer one"
         )
-
-
-def _kind(name: str) -> str:
-    return name.rpartition(".v")[0]
-
-
-def _version(name: str) -> int:
-    return int(name.rpartition(".v")[2])
 
 
 def _check_registry(classes: Mapping[str, type], upcasts: Mapping[str, Upcast]) -> None:

@@ -176,7 +176,8 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     held = sizes.history(asked.history.messages, asked.dialect)
     of_head, estimator = _estimators(asked, session)
     fixed, joining = of_head.tokens(head), of_head.tokens(OWN_TOOLS) if asked.joins else 0
-    sent = len(asked.before.messages) if _goes_on(asked) else 0
+    before = asked.before.messages
+    sent = len(before) if asked.history.messages[: len(before)] == before else 0
     hour = markers.asks_for_an_hour(asked.read)
     in_first, *also = costs_of(
         asked.tariff, asked.model, count_observed(session.ledger) if branch.late else session.ledger, hour=hour
@@ -271,10 +272,6 @@ def _head_of(asked: PendingRequest, session: Session) -> Features:
     """The features of system prompt and tools, with the memory tools unless they are behind them."""
     head = session.memory.view_of(asked.branch).measure.head
     return head if asked.behind else head + OWN_TOOLS
-
-
-def _goes_on(asked: PendingRequest) -> bool:
-    return asked.history.messages[: len(asked.before.messages)] == asked.before.messages
 
 
 def _find_typed(asked: PendingRequest, shown: BranchView) -> int:

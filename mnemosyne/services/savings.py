@@ -203,13 +203,13 @@ def balance_of_turn(event: TurnAccounted, replies: Sequence[BilledReply]) -> Bal
     """The balance of an accounted turn with its billed replies, in order."""
     about = {"mode": event.mode.value, "model": event.model, "compared": is_compared(event), "deviates": event.deviates}
     turn = dict(zip(_COUNTED, (1, int(event.assumed), int(is_far(event)), int(event.compacted)), strict=True))
-    balance = Balance()
+    balances: list[Balance] = []
     for left, (used, terms) in enumerate(replies or [(Tokens(), Terms())], 1 - len(replies)):
         row = {**about, **(dict.fromkeys(turn, 0) if left < 0 else turn), "replies": min(1, len(replies))}
         simulated = (Tokens(), Tokens()) if left < 0 else (event.shadow, event.expected)
         sizes = size_class(used.prompt), size_class(event.shadow.prompt)
-        balance += _weigh(row, *simulated, used, sizes=sizes, terms=terms)
-    return balance
+        balances.append(_weigh(row, *simulated, used, sizes=sizes, terms=terms))
+    return sum(balances[1:], balances[0])
 
 
 def _weigh(

@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_060, 2_300),
     "mnemosyne": Budget("mnemosyne", 86_975, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_735, 11_000),
-    "tests": Budget("tests", 79_250, 50_000),
+    "tests": Budget("tests", 79_270, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_150, 12_000),
     "benchmarks": Budget("benchmarks", 5_995, 6_000),

@@ -388,7 +388,7 @@ class Processes:
         while True:
             if (there := self.there) != before:
                 for number in before - there:
-                    if number in self._running:
+                    if number in self._running and not self._running[number].is_leaving:
                         log.warning("Process %d does not respond; its sessions move to the others.", number)
                 before = there
                 await self.ask_all("forget_owners")

@@ -22,6 +22,7 @@ from mnemosyne.app import processes
 from mnemosyne.app.process_link import ProcessPlace
 from mnemosyne.app.processes import HelpedSessions, Owners, Processes, _Running, run_processes
 from mnemosyne.app.storage import open_storage
+from mnemosyne.app.supervising import SILENT_SECONDS
 from mnemosyne.app.worker_link import Beat, WorkerStatus
 from mnemosyne.config import load
 from mnemosyne.data_dir import local_token
@@ -248,6 +249,22 @@ def supervising(*directories: Directory) -> Iterator[Processes]:
             status.note(Beat(leads=False))
             supervisor._running[number] = _Running(None, status, remote, is_ready=True)  # type: ignore[arg-type]
         yield supervisor
+
+
+async def test_a_silent_process_is_reported_unless_it_only_closes_its_database(
+    caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask_all(_: Processes, method: str) -> None:
+        assert method == "forget_owners"
+
+    monkeypatch.setattr(Processes, "ask_all", ask_all)
+    with supervising(Directory(), Directory()) as supervisor:
+        supervisor._running[0].is_leaving = True
+        with trio.move_on_after(2 * SILENT_SECONDS):
+            await supervisor._watch()
+    assert [record.getMessage() for record in caplog.records] == [
+        "Process 1 does not respond; its sessions move to the others."
+    ]
 
 
 async def place(supervisor: Processes, session: str, *history: bytes) -> int:

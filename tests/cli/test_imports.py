@@ -96,6 +96,13 @@ def test_reading_command_imports_no_part_of_a_server(
     assert len(ours(modules)) <= most
 
 
+def test_a_worker_without_a_helper_model_imports_no_part_of_one() -> None:
+    modules = loaded("import sys, mnemosyne.app.worker; sys.stderr.write('\\n'.join(sys.modules))")
+    excluded = ("mnemosyne.actors", "mnemosyne.domain.helper", "mnemosyne.domain.window.planning", "httpx2", "numpy")
+    assert modules & {*excluded} == set()
+    assert len(ours(modules)) <= 204
+
+
 def test_joining_a_server_imports_no_part_of_a_server() -> None:
     needed = ("mnemosyne.cli.run", "mnemosyne.app.clients", "mnemosyne.app.discovery", "mnemosyne.app.launch")
     modules = loaded(f"import sys, {', '.join(needed)}; sys.stderr.write('\\n'.join(sys.modules))")

@@ -398,6 +398,13 @@ class Config:
         "The helper's price in dollars per million tokens, input/output.",
         unset="the list price; 0/0 at a loopback address",
     )
+    helper_fallback: str | None = setting(
+        None,
+        values.text("MODEL"),
+        "The model that is asked if the helper gives no accepted answer: one of Anthropic with ANTHROPIC_API_KEY, or "
+        "MODEL@URL of a server on this machine, for example qwen3:4b@http://127.0.0.1:11434/v1.",
+        unset="none",
+    )
     helper_budget_dollars_per_day: float = setting(0.5, values.DOLLARS, "Maximum cost of the helper for each UTC day.")
     helper_budget_share: float = setting(
         0.02, values.SHARE, "Maximum cost of the helper, as a share of the cost of that day's turns."
@@ -616,12 +623,21 @@ def _check_plain_http(config: Config, name: str, url: str) -> None:
 
 def _check_helper(config: Config) -> None:
     _check_plain_http(config, "helper_url", config.helper_url or "")
-    url = urlsplit(config.helper_url or "")
-    if values.is_loopback(url.hostname or "") and url.port == config.port:
-        raise BadConfiguration(
-            f"helper_url = {config.helper_url} is the proxy's own address: calls to the helper "
-            "would be recorded as a session. Name the model's own endpoint."
-        )
+    fallback = config.helper_fallback or ""
+    for name, value, address in (
+        ("helper_url", config.helper_url, config.helper_url),
+        ("helper_fallback", fallback, read_fallback(fallback)[1]),
+    ):
+        url = urlsplit(address or "")
+        if values.is_loopback(url.hostname or "") and url.port == config.port:
+            raise BadConfiguration(
+                f"{name} = {value} is the proxy's own address: calls to the helper "
+                "would be recorded as a session. Name the model's own endpoint."
+            )
+    if fallback and config.helper == "extractive":
+        raise BadConfiguration(f"helper_fallback = {fallback} needs a helper that comes before it: set helper.")
+    if url.geturl() and not values.is_loopback(url.hostname or ""):
+        raise BadConfiguration(f"helper_fallback = {fallback}: its server must be at a loopback address.")
     unused = [name for name in ("helper_url", "helper_key_variable") if getattr(config, name) is not None]
     if config.helper == "client" and unused:
         raise BadConfiguration(
@@ -632,6 +648,12 @@ def _check_helper(config: Config) -> None:
     missing = [name for name in ("helper_url", "helper_model") if getattr(config, name) is None]
     if missing:
         raise BadConfiguration(f"helper = openai also needs {' and '.join(missing)}: set them together.")
+
+
+def read_fallback(value: str) -> tuple[str, str]:
+    """The model and the address of ``helper_fallback``; the address is empty for a model of Anthropic."""
+    model, at, rest = value.partition("@http")
+    return model, f"http{rest}" if at else ""
 
 
 def _check_readable(ca_bundle: Path) -> None:

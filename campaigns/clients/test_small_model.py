@@ -29,7 +29,7 @@ from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.helper import audit
 from mnemosyne.domain.helper.answer import ANSWER
-from mnemosyne.domain.helper.model import Completion, HelperPrompt, HelperSource, OneModel
+from mnemosyne.domain.helper.model import Completion, HelperPrompt, HelperSource, SameModels
 from mnemosyne.domain.helper.task import Limits
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.session.budget import Budget
@@ -148,7 +148,7 @@ async def do_orders(source: HelperSource, budget: HelperBudget, log: StoppableLo
         if orders[request.order.task] > EACH:
             continue
         # Each order has its own circuit breaker: the model fails often.
-        models = HelperModels(source if orders[request.order.task] else OneModel(Promising([])), budget)
+        models = HelperModels(source if orders[request.order.task] else SameModels((Promising([]),)), budget)
         done = await HelperWorker(models, log, Cache(), TASKS, lambda: clock.now, str).work(request)
         if done is not None:
             assert await sessions.tell(request.identity, done)

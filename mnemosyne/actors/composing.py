@@ -5,7 +5,7 @@ from typing import Protocol
 
 import trio
 
-from mnemosyne.actors.helper_calls import HelperModels
+from mnemosyne.actors.helper_calls import HelperModels, ask_in_turn
 from mnemosyne.domain.helper.answer import ANSWER, ComposedAnswer, HelperQuestion
 from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected
@@ -78,17 +78,18 @@ class Composer:
 
         The cost stays reserved in the budget until ``settle``.
         """
-        calls = self._models.calls_for(key)
-        if calls is None:
+        each_calls = self._models.calls_for(key)
+        if not each_calls:
             return None
         prompt = self._task.write(question)
         try:
-            reply = await calls.ask(self._task, question, prompt)
+            asked = await ask_in_turn(each_calls, self._task, question, prompt)
         except LogFailed as error:
             log.info("the helper is not asked, because past spending cannot be read: %s", error)
             return None
-        if reply is None:
+        if asked is None:
             return None
+        helper, reply = asked
         found, why = ComposedAnswer(), NOTHING_FOUND
         match reply.verdict:
             case Accepted(result=result):
@@ -96,7 +97,7 @@ class Composer:
             case Rejected(reasons=reasons):
                 why = "; ".join(reasons)
         return HelperAnswer(
-            helper=calls.name,
+            helper=helper,
             sentences=found.sentences,
             dropped=found.dropped,
             why=None if found.sentences else why,

@@ -4,7 +4,7 @@ The model's answer is data that the task verifies. Its cost counts whether or no
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -212,19 +212,42 @@ class HelperCalls:
 
 
 class HelperModels:
-    """The calls of the model that a ``source`` chooses for each session, within one ``budget``."""
+    """The calls of the models that a ``source`` chooses for each session, within one ``budget``."""
 
     def __init__(self, source: HelperSource, budget: HelperBudget) -> None:
         self.budget = budget
         self._source = source
         self._calls: Lru[HelperModel, HelperCalls] = Lru(MODELS_HELD)
 
-    def calls_for(self, key: ClientKey | None = None) -> HelperCalls | None:
-        """The calls for a session with this API key; None if there is no model for it."""
-        model = self._source.model_for(key)
-        if model is None:
-            return None
-        return self._calls.get(model) or self._calls.put(model, HelperCalls(model, self.budget))
+    def calls_for(self, key: ClientKey | None = None) -> Sequence[HelperCalls]:
+        """The calls for a session with this API key, in the order in which its models are asked."""
+        models = self._source.models_for(key)
+        return [self._calls.get(each) or self._calls.put(each, HelperCalls(each, self.budget)) for each in models]
+
+
+async def ask_in_turn(
+    each_calls: Sequence[HelperCalls],
+    task: HelperTask[Inputs, Result],
+    inputs: Inputs,
+    prompt: HelperPrompt,
+    find_record: Callable[[str], Awaitable[str | None]] | None = None,
+) -> tuple[str, HelperReply[Result]] | None:
+    """Ask one model after the other, at least one, until an answer is accepted. Returns the name of the last one that
+    was asked and its reply, with the cost of all; None if none was asked. ``find_record`` finds a model's earlier
+    answer by its name. Costs stay reserved as in ``HelperCalls.ask``. Raises LogUnavailable.
+    """
+    last: tuple[str, HelperReply[Result]] | None = None
+    spent = 0
+    with charge_on_failure(each_calls[0].budget, lambda: spent):
+        for calls in each_calls:
+            record = await find_record(calls.name) if find_record is not None else None
+            reply = await calls.ask(task, inputs, prompt, record)
+            if reply is not None:
+                spent += reply.nanodollars
+                last = calls.name, attrs.evolve(reply, nanodollars=spent)
+                if isinstance(reply.verdict, Accepted):
+                    break
+    return last
 
 
 @contextmanager

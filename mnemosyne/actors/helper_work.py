@@ -13,7 +13,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.helper_calls import HelperModels, charge_on_failure
+from mnemosyne.actors.helper_calls import HelperModels, ask_in_turn, charge_on_failure
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.helper.background import NO_EFFECT, BackgroundTask, Effect, HelperOrder, Signed
 from mnemosyne.domain.helper.facts import FACTS
@@ -35,7 +35,9 @@ MOST_WAITING = 1_024
 """Maximum number of waiting orders; beyond that, the oldest one is dropped."""
 
 KEPT = frozenset({FACTS, SUMMARY})
-"""The tasks whose results are for later sessions: an order that the budget or the breaker stops is tried again."""
+"""The tasks whose results are for later sessions: an order that the budget or the breaker stops is tried again, unless
+it needs a client's key.
+"""
 
 MOST_KEPT, AGAIN_SECONDS = 64, 60.0
 """Maximum number of such orders, and the time before each is tried again. The budget grows with the cost of turns, so
@@ -150,7 +152,7 @@ class HelperWorker:
             if done is not None:
                 await self._report(sessions, request.identity, done)
         except NotAsked:
-            if order.task in KEPT:
+            if order.task in KEPT and request.key is None:  # a client's key is not kept longer than its request
                 self._kept.append(request)
         except (MnemosyneError, ValueError) as error:
             log.info("session %s: %s of %s failed: %s", request.identity.stream, order.task, order.subject, error)
@@ -173,39 +175,42 @@ class HelperWorker:
         The cost stays reserved in the budget until the work is recorded.
         """
         order, background = request.order, self._tasks[request.order.task]
-        task, calls = background.task, self._models.calls_for(request.key)
-        if calls is None:
+        task, each_calls = background.task, self._models.calls_for(request.key)
+        if not each_calls:
             return None
-        found = await self._read(request)
-        inputs = await calls.run_in_thread(lambda: background.gather(order, found))
+        found, run_in_thread = await self._read(request), each_calls[0].run_in_thread
+        inputs = await run_in_thread(lambda: background.gather(order, found))
         if inputs is None:
             return None
-        prompt = await calls.run_in_thread(lambda: task.write(inputs))
-        key = task.key(request.identity.tenant, calls.name, prompt)
-        record = await self._cache.find(key)
-        reply = await calls.ask(task, inputs, prompt, record)
-        if reply is None:
-            raise NotAsked(f"the helper {calls.name} is not asked: its budget is used up, or it keeps failing")
+        prompt = await run_in_thread(lambda: task.write(inputs))
+
+        def key_for(helper: str) -> bytes:
+            return task.key(request.identity.tenant, helper, prompt)
+
+        asked = await ask_in_turn(each_calls, task, inputs, prompt, lambda helper: self._cache.find(key_for(helper)))
+        if asked is None:
+            raise NotAsked("no helper is asked: the budget is used up, or each one keeps failing")
+        helper, reply = asked
         verdict, at = reply.verdict, self._now()
         accepted = verdict if isinstance(verdict, Accepted) else None
 
         def apply() -> Effect:
             if accepted is None:
                 return NO_EFFECT
-            return background.apply(order, inputs, Signed(result=accepted.result, helper=calls.name, at=at))
+            return background.apply(order, inputs, Signed(result=accepted.result, helper=helper, at=at))
 
         with charge_on_failure(self._budget, lambda: reply.nanodollars):
-            effect = await calls.run_in_thread(apply)
+            effect = await run_in_thread(apply)
         work = RecordWork(
             at=at,
             task=task.name,
             version=task.version,
-            helper=calls.name,
+            helper=helper,
             subject=order.subject,
             branch=order.branch,
             turn=order.turn,
             prompt=prompt.digest,
-            key=key,
+            key=key_for(helper),
             record=accepted.text if accepted else "",
             rejected=() if isinstance(verdict, Accepted) else verdict.reasons,
             dropped=accepted.dropped if accepted else (),

@@ -24,7 +24,7 @@ from mnemosyne import __version__
 from mnemosyne.app.clients import BASE_URL, CLIENTS, ELSEWHERE
 from mnemosyne.app.discovery import find_server, off_sentence, render_unrecorded, url_of
 from mnemosyne.config import CONFIG_VARIABLE, OPTIONS_VARIABLE, SETTINGS, Config, mask, models_path, upstreams_of
-from mnemosyne.domain.helper.model import HelperFailed, HelperPrompt, object_of
+from mnemosyne.domain.helper.model import HelperFailed, HelperModel, HelperPrompt, object_of
 from mnemosyne.domain.session.budget import DAY, DaySpending
 from mnemosyne.errors import MnemosyneError
 from mnemosyne.figures import dollars_text, percent_text
@@ -501,35 +501,45 @@ def _helper(config: Config, circumstances: Circumstances) -> Iterator[Finding]:
         return
     if config.helper == "client":
         model = config.helper_model or "the cheapest model of their provider"
-        yield Finding("good", f"sessions with an API key use {model}, others none; {_helper_budget(config)}")
-        return
+        others = config.helper_fallback or "none"
+        yield Finding("good", f"sessions with an API key use {model}, others {others}; {_helper_budget(config)}")
     try:
-        yield Finding("good", f"{_try_helper(config, circumstances)}; {_helper_budget(config)}")
-    except HelperFailed as error:
-        yield Finding("bad", f"{config.helper} is not usable: {error}", _WITHOUT_A_MODEL)
+        yield from _try_helpers(config, circumstances)
     except MnemosyneError as error:
         yield Finding("bad", str(error).rstrip("."), "the server does not start until then")
 
 
-def _try_helper(config: Config, circumstances: Circumstances) -> str:
-    """Check the helper model, if wanted with a paid request; describe it. Raises HelperFailed, BadConfiguration."""
+def _try_helpers(config: Config, circumstances: Circumstances) -> list[Finding]:
+    """Check each helper model that is the same for all sessions, if wanted with a paid request. Raises
+    BadConfiguration.
+    """
     import trio
 
     from mnemosyne.adapters.helpers.opening import open_helper
 
-    async def ask() -> str:
+    budget = _helper_budget(config)
+
+    async def ask() -> list[Finding]:
         async with open_helper(config, circumstances.environ) as source:
-            model = None if source is None else source.model_for(None)
-            assert model is not None
-            into, out = (dollars_text(each * 1_000_000) for each in (model.price.input, model.price.output))
-            about = f"{model.name} answers, at {into}/{out} for a million tokens of input/output"
-            with trio.move_on_after(UPSTREAM_SECONDS):
-                if not circumstances.asks_helper:
-                    await model.check()
-                    return about
-                used = (await model.complete(_SHORT_PROMPT)).used
-                return f"{about}; this answer cost {dollars_text(model.price.nanodollars(used)) if used else 'little'}"
-            raise HelperFailed(f"no answer within {UPSTREAM_SECONDS:g} s")
+            assert source is not None
+            return [await try_one(each) for each in source.models_for(None)]
+
+    async def try_one(model: HelperModel) -> Finding:
+        try:
+            return Finding("good", f"{await describe(model)}; {budget}")
+        except HelperFailed as error:
+            return Finding("bad", f"{model.name} is not usable: {error}", _WITHOUT_A_MODEL)
+
+    async def describe(model: HelperModel) -> str:
+        into, out = (dollars_text(each * 1_000_000) for each in (model.price.input, model.price.output))
+        about = f"{model.name} answers, at {into}/{out} for a million tokens of input/output"
+        with trio.move_on_after(UPSTREAM_SECONDS):
+            if not circumstances.asks_helper:
+                await model.check()
+                return about
+            used = (await model.complete(_SHORT_PROMPT)).used
+            return f"{about}; this answer cost {dollars_text(model.price.nanodollars(used)) if used else 'little'}"
+        raise HelperFailed(f"no answer within {UPSTREAM_SECONDS:g} s")
 
     return trio.run(ask)
 
@@ -582,7 +592,7 @@ def _search(config: Config, _circumstances: Circumstances) -> Iterator[Finding]:
     yield Finding("good", f"by words and by meaning ({model_files.NAME}){vectors}")
 
 
-_WITHOUT_A_MODEL = "until it answers, summaries are extracted; see the helper settings"
+_WITHOUT_A_MODEL = "until one answers, summaries are extracted; see the helper settings"
 
 CHECKS: list[Check] = [
     Check("python", _python),

@@ -64,8 +64,8 @@ def ask_judge(
 
     async def ask(progress: Callable[[int, int], None]) -> str:
         async with open_helper(config, os.environ) as source:
-            model = None if source is None else source.model_for(None)
-            assert model is not None
+            assert source is not None
+            model = source.models_for(None)[0]
             calls = HelperCalls(model, HelperBudget(_NothingSpent(limit), Budget(limit, 1.0), now))
             for number, each in enumerate(inputs):
                 progress(number, len(inputs))

@@ -10,7 +10,7 @@ import trio.testing
 from mnemosyne.actors.composing import AT_ONCE, Composer
 from mnemosyne.actors.helper_calls import FAILURES, HelperBudget, HelperModels
 from mnemosyne.domain.helper.answer import HelperPassage, HelperQuestion
-from mnemosyne.domain.helper.model import OneModel
+from mnemosyne.domain.helper.model import HelperFailed, SameModels
 from mnemosyne.domain.session.budget import DaySpending
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.errors import LogUnavailable
@@ -50,7 +50,7 @@ class Asked:
 
 def composer(*texts: str | Exception | None) -> tuple[Composer, HelperBudget]:
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
-    return Composer(HelperModels(OneModel(Model(list(texts))), budget)), budget
+    return Composer(HelperModels(SameModels((Model(list(texts)),)), budget)), budget
 
 
 async def run(composing: Composer, asked: Asked) -> None:
@@ -70,6 +70,14 @@ async def test_answer_has_its_verified_sentences_dropped_count_and_cost() -> Non
     assert [each.text for each in answer.sentences] == ["There are 20 connections."]
     assert (answer.helper, answer.dropped, answer.why, answer.nanodollars) == ("scripted", 1, None, COST)
     assert budget.reserved == 0
+
+
+async def test_fallback_answers_where_the_first_model_is_away() -> None:
+    budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
+    models = (Model([HelperFailed("it is away")]), Model([GOOD], name="second"))
+    answer = await Composer(HelperModels(SameModels(models), budget)).compose(QUESTION)
+    assert answer is not None
+    assert (answer.helper, len(answer.sentences), answer.nanodollars) == ("second", 1, COST)
 
 
 @pytest.mark.parametrize("texts", ['{"sentences": []}', "no JSON"])
@@ -107,5 +115,5 @@ async def test_helper_is_not_asked_when_spending_is_unknown() -> None:
         async def on_day(self, day: int) -> DaySpending:
             raise LogUnavailable("away")
 
-    composing = Composer(HelperModels(OneModel(Model([GOOD])), HelperBudget(Away(), ENOUGH_MONEY, lambda: 1)))
+    composing = Composer(HelperModels(SameModels((Model([GOOD]),)), HelperBudget(Away(), ENOUGH_MONEY, lambda: 1)))
     assert await composing.compose(QUESTION) is None

@@ -16,7 +16,7 @@ from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.helper.background import HelperOrder
 from mnemosyne.domain.helper.facts import order_facts
 from mnemosyne.domain.helper.goal import order_goal
-from mnemosyne.domain.helper.model import OneModel
+from mnemosyne.domain.helper.model import HelperFailed, HelperModel, SameModels
 from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.objects import memory
@@ -75,6 +75,7 @@ async def work(
     text: str = SOURCE,
     detailed: bytes | None = None,
     record: str | None = None,
+    fallback: tuple[HelperModel, ...] = (),
 ) -> tuple[HelperDone | None, HelperBudget]:
     """The work on an order, with a model that gives this answer, and the budget afterwards."""
     log, budget = PlainLog(CODEC), HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
@@ -85,7 +86,12 @@ async def work(
     pieces = [Piece(stored[0].digest, 0, len(content))]
     change = recipe.encode(recipe.change_of(0, pieces, 0))
     worker = HelperWorker(
-        HelperModels(OneModel(Model([answer])), budget), log, Cache(record), BACKGROUND_TASKS, lambda: 1, str
+        HelperModels(SameModels((Model([answer]), *fallback)), budget),
+        log,
+        Cache(record),
+        BACKGROUND_TASKS,
+        lambda: 1,
+        str,
     )
     wanted = attrs.evolve(order or deferred(), content=change, detailed=stored[1].digest if detailed else None)
     return await worker.work(HelperRequest(IDENTITY, order_form(wanted, SUMMARIZE))), budget
@@ -129,6 +135,19 @@ async def test_rejected_answer_has_a_reason_and_its_cost_but_no_effect(answer: s
     assert done.effect.commands == ()
     assert (done.work.record, len(done.work.rejected)) == ("", 1)
     assert done.work.nanodollars == budget.reserved == COST
+
+
+async def test_fallback_is_asked_only_without_an_accepted_answer_and_both_costs_count() -> None:
+    done, budget = await work(summary(GOOD), fallback=(Model([], name="second"),))
+    assert made(done)[1].helper == "scripted"
+    assert budget.reserved == COST
+    done, budget = await work("no JSON at all", fallback=(Model([summary(GOOD)], name="second"),))
+    assert done is not None
+    assert (made(done)[1].helper, done.work.helper, done.work.rejected) == ("second", "second", ())
+    assert done.work.nanodollars == budget.reserved == 2 * COST
+    done, budget = await work("no JSON", fallback=(Model([HelperFailed("it is away")], name="second"),))
+    assert done is not None
+    assert (done.work.rejected, budget.reserved) == (("it is away",), COST)
 
 
 async def test_cached_answer_is_verified_again_and_costs_nothing() -> None:
@@ -199,7 +218,7 @@ async def test_facts_wait_until_turns_have_paid_for_them_and_goals_do_not(mock_c
     mock_clock.rate = 1.0  # so that a failure ends
     log, spending, model = PlainLog(CODEC), LaterTurns(), Model([json.dumps({"facts": []})])
     budget = HelperBudget(spending, ENOUGH_MONEY, lambda: 1)
-    worker = HelperWorker(HelperModels(OneModel(model), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
+    worker = HelperWorker(HelperModels(SameModels((model,)), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
     goal = order_goal(Memory(), "main", 1, "Fix the login page.", None, MESSAGES)
     sessions = Sessions([goal, *order_facts("The login page is for guests.", "main", 1)], spending)
     async with trio.open_nursery() as nursery:

@@ -244,9 +244,13 @@ def test_helper_is_named_and_its_model_probed(tmp_path: Path, upstream: Provider
         ]
         assert endpoint.asked == ["GET /v1/models"]
         (finding,) = look("helper", attrs.evolve(at, asks_helper=True))
-        assert (finding.verdict, finding.text) == ("bad", "openai is not usable: it answers with status 501")
-    (finding,) = look("helper", at)  # it has ended
-    assert (finding.verdict, finding.text) == ("bad", "openai is not usable: no connection: ConnectError")
+        assert (finding.verdict, finding.text) == ("bad", "openai:m is not usable: it answers with status 501")
+    with provider() as endpoint:  # the first has ended
+        environ = {**model, "MNEMOSYNE_HELPER_URL": at.environ["MNEMOSYNE_HELPER_URL"]}
+        environ["MNEMOSYNE_HELPER_FALLBACK"] = f"second@{endpoint.url}/v1"
+        first, second = look("helper", circumstances(tmp_path, upstream, **environ))
+        assert (first.verdict, first.text) == ("bad", "openai:m is not usable: no connection: ConnectError")
+        assert second.text.startswith("openai:second answers, at $0.00/$0.00")
     (finding,) = look("helper", circumstances(tmp_path, upstream, MNEMOSYNE_HELPER="anthropic"))
     assert finding.verdict == "bad"
     assert "ANTHROPIC_API_KEY is not set" in finding.text

@@ -17,7 +17,7 @@ from mnemosyne.actors.owners import MemoryOwners
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.actors.registry import QUIET_SECONDS
 from mnemosyne.domain.cost.prices import Price, Tokens
-from mnemosyne.domain.helper.model import FREE, Completion, HelperModel, HelperPrompt, OneModel
+from mnemosyne.domain.helper.model import FREE, Completion, HelperModel, HelperPrompt, SameModels
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
@@ -83,7 +83,7 @@ class Reader:
 async def reading(reader: HelperModel, mode: Mode = Mode.OBSERVE, reply: str = REPLY) -> AsyncIterator[Stage]:
     log, rules = StoppableLog(), {"reply": model_says(text(reply))}
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
-    worker = HelperWorker(HelperModels(OneModel(reader), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
+    worker = HelperWorker(HelperModels(SameModels((reader,)), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
     options: dict[str, Any] = {"memory_tokens": 600, "owners": MemoryOwners(KEY), "questions": HelperQuestions()}
     async with bare_stage(rules, log=log, mode=mode, **options) as stage, trio.open_nursery() as nursery:
         nursery.start_soon(worker.run, LoadedSessions(stage.process.registry))

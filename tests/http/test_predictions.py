@@ -14,7 +14,7 @@ from mnemosyne.actors.helper_work import HelperWorker
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.questions import HelperQuestions
 from mnemosyne.domain.cost.prices import Price, Tokens
-from mnemosyne.domain.helper.model import FREE, Completion, HelperPrompt, OneModel
+from mnemosyne.domain.helper.model import FREE, Completion, HelperPrompt, SameModels
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.objects.events import ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
@@ -63,7 +63,7 @@ async def predicting(oracle: Oracle, **options: Any) -> AsyncIterator[tuple[Stag
     """A managing proxy that has evicted the notes, and a helper that expects their use."""
     log = StoppableLog()
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
-    worker = HelperWorker(HelperModels(OneModel(oracle), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
+    worker = HelperWorker(HelperModels(SameModels((oracle,)), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
     async with (
         open_stage(log=log, window=SMALL, questions=HelperQuestions(), **options) as stage,
         trio.open_nursery() as nursery,

@@ -12,7 +12,7 @@ from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.actors.helper_work import HelperWorker
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.questions import HelperQuestions
-from mnemosyne.domain.helper.model import Completion, HelperPrompt, OneModel
+from mnemosyne.domain.helper.model import Completion, HelperPrompt, SameModels
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.objects.events import ObjectDegraded, ObjectRestored, ObjectSummarized
 from mnemosyne.domain.objects.fidelity import Fidelity
@@ -116,7 +116,7 @@ async def test_short_form_of_a_helper_is_shown_instead_of_an_extract() -> None:
         (call,) = results_of(await client.turn(text("Look.")))
         await client.turn({**call, "content": [image()]})
         _, message = await played(stage, client, later)
-        models = HelperModels(OneModel(Copying([])), HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1))
+        models = HelperModels(SameModels((Copying([]),)), HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1))
         worker = HelperWorker(models, stage.log, Cache(), BACKGROUND_TASKS, lambda: 1, lambda: "w")
         sessions = LoadedSessions(stage.process.registry)
         missing = len(later) + 1 + len(extracts)

@@ -1,20 +1,21 @@
 """Opens the configured helper model with its own HTTP client."""
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
+import attrs
 import httpx2
 
 from mnemosyne.adapters.helpers.endpoint import EndpointHelper
 from mnemosyne.adapters.helpers.openai import OpenAIHelper
 from mnemosyne.adapters.outbound import open_client
 from mnemosyne.bounded import Lru
-from mnemosyne.config import HELPER_MODEL, Config, upstreams_of
+from mnemosyne.config import HELPER_MODEL, Config, read_fallback, upstreams_of
 from mnemosyne.domain.cost.catalogue import price_of, small_model_of
 from mnemosyne.domain.cost.prices import Price
-from mnemosyne.domain.helper.model import FREE, ClientKey, HelperModel, HelperSource, OneModel
+from mnemosyne.domain.helper.model import FREE, ClientKey, HelperModel, HelperSource, SameModels
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.setting_values import is_loopback
 from mnemosyne.upstreams import list_takers
@@ -29,34 +30,45 @@ MODELS_HELD = 256
 
 @asynccontextmanager
 async def open_helper(config: Config, environ: Mapping[str, str]) -> AsyncIterator[HelperSource | None]:
-    """Open the helper model; None for the extractive helper.
+    """Open the helper model and its fallback; None for the extractive helper.
 
-    Raises BadConfiguration if its key is not in the environment, or its price unknown.
+    Raises BadConfiguration if a key is not in the environment, or a price unknown.
     """
     if config.helper == "extractive":
         yield None
         return
     async with AsyncExitStack() as stack:
+        fixed: list[HelperModel] = []
+        for each in _list_fixed(config):
+            url, key, model, price = _read_settings(each, environ)
+            http = await stack.enter_async_context(_client(config, url))
+            fixed.append(_helper(each.helper, http, url, key, model, price))
         if config.helper == "client":
             urls = dict.fromkeys((config.upstream, *(each.url for each in upstreams_of(config))))
-            yield ClientHelpers(config, {url: await stack.enter_async_context(_client(config, url)) for url in urls})
-            return
-        url, key, model, price = _read_settings(config, environ)
-        http = await stack.enter_async_context(_client(config, url))
-        yield OneModel(_helper(config.helper, http, url, key, model, price))
+            clients = {url: await stack.enter_async_context(_client(config, url)) for url in urls}
+            yield ClientHelpers(config, clients, fixed)
+        else:
+            yield SameModels(tuple(fixed))
 
 
 class ClientHelpers:
-    """A small model of the provider of each client's key (HelperSource). None for a session without a key, for an
-    unknown model or price, and once the provider has refused the key.
+    """A small model of the provider of each client's key, and then the ``fallback`` (HelperSource). No such model for a
+    session without a key, for an unknown model or price, and once the provider has refused the key.
     """
 
-    def __init__(self, config: Config, http: Mapping[str, httpx2.AsyncClient]) -> None:
+    def __init__(
+        self, config: Config, http: Mapping[str, httpx2.AsyncClient], fallback: Sequence[HelperModel] = ()
+    ) -> None:
         self._config = config
         self._http = http
+        self._fallback = fallback
         self._models: Lru[tuple[str, str, str], EndpointHelper] = Lru(MODELS_HELD)
 
-    def model_for(self, key: ClientKey | None) -> HelperModel | None:
+    def models_for(self, key: ClientKey | None) -> Sequence[HelperModel]:
+        own = self._find_own(key)
+        return self._fallback if own is None else (own, *self._fallback)
+
+    def _find_own(self, key: ClientKey | None) -> HelperModel | None:
         if key is None:
             return None
         takers = list_takers(upstreams_of(self._config), (key.dialect,), key.model)
@@ -93,13 +105,30 @@ def _helper(
 
 
 def check_helper(config: Config, environ: Mapping[str, str]) -> None:
-    """Check that the helper model can be opened. Raises errors of ``open_helper``."""
-    if config.helper not in ("extractive", "client"):
-        _read_settings(config, environ)
+    """Check that the helper model and its fallback can be opened. Raises errors of ``open_helper``."""
+    for each in _list_fixed(config):
+        _read_settings(each, environ)
+
+
+def _list_fixed(config: Config) -> list[Config]:
+    """The settings of each model that is the same for all sessions, in the order in which they are asked."""
+    first = [] if config.helper in ("extractive", "client") else [config]
+    if config.helper_fallback is None:
+        return first
+    model, url = read_fallback(config.helper_fallback)
+    second = attrs.evolve(
+        config,
+        helper="openai" if url else "anthropic",
+        helper_model=model,
+        helper_url=url or None,
+        helper_key_variable=None,
+        helper_price=None,
+    )
+    return [*first, second]
 
 
 def _read_settings(config: Config, environ: Mapping[str, str]) -> tuple[str, str | None, str, Price]:
-    """The address, key, name and price of the only model."""
+    """The address, key, name and price of a model that is the same for all sessions."""
     url, model = config.helper_url or config.upstream, config.helper_model or HELPER_MODEL
     return url, _key(config, environ), model, _price(config, model, url)
 

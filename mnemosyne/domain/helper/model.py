@@ -1,7 +1,7 @@
 """The port of a helper model: it gets a prompt and returns text, which the caller must check."""
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -119,17 +119,17 @@ class ClientKey:
 
 
 class HelperSource(Protocol):
-    """Chooses the helper model for a session."""
+    """Chooses the helper models for a session."""
 
-    def model_for(self, key: ClientKey | None) -> HelperModel | None:
-        """The model for a session with this API key; None if there is none."""
+    def models_for(self, key: ClientKey | None) -> Sequence[HelperModel]:
+        """The models for a session with this API key, in the order in which they are asked."""
 
 
 @attrs.frozen
-class OneModel:
-    """The same model for all sessions (HelperSource)."""
+class SameModels:
+    """The same models for all sessions (HelperSource)."""
 
-    model: HelperModel
+    models: tuple[HelperModel, ...]
 
-    def model_for(self, key: ClientKey | None) -> HelperModel | None:
-        return self.model
+    def models_for(self, key: ClientKey | None) -> Sequence[HelperModel]:
+        return self.models

@@ -9,7 +9,6 @@ from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.config import Config, load
 from mnemosyne.domain.helper.model import ClientKey, HelperFailed, HelperImage, HelperModel, HelperPrompt
 from mnemosyne_lab.helper import Answer, Endpoint, Json, open_endpoint
-from tests.not_none import not_none
 
 HELPERS = ("anthropic", "openai")
 KINDS = (*HELPERS, "client/messages", "client/chat")
@@ -44,7 +43,7 @@ async def open_model(config: Config, kind: str) -> AsyncIterator[HelperModel]:
     """The helper model of a kind with these settings."""
     async with open_helper(config, ENVIRON) as source:
         assert source is not None
-        model = not_none(source.model_for(CLIENT_KEYS.get(kind)))
+        model = source.models_for(CLIENT_KEYS.get(kind))[0]
         yield model
 
 

@@ -11,7 +11,6 @@ from mnemosyne.domain.helper.model import FREE, ClientKey, HelperFailed
 from mnemosyne.errors import BadConfiguration
 from mnemosyne_lab.helper import open_endpoint, says
 from tests.adapters.helpers.asking import CLIENT_KEYS, ENVIRON, HELPERS, KINDS, PROMPT, open_both, open_model, settings
-from tests.not_none import not_none
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -45,7 +44,7 @@ async def test_the_price_is_known_or_configured(kind: str) -> None:
     if kind in CLIENT_KEYS:
         async with open_helper(unpriced, ENVIRON) as source:
             assert source is not None
-            assert source.model_for(CLIENT_KEYS[kind]) is None
+            assert not source.models_for(CLIENT_KEYS[kind])
     else:
         with pytest.raises(BadConfiguration, match="helper_price"):
             async with open_helper(unpriced, ENVIRON):
@@ -71,12 +70,39 @@ async def test_only_the_provider_s_own_helper_needs_a_key_by_default() -> None:
     check_helper(settings("client/chat", NOWHERE), {})
 
 
+async def test_the_fallback_follows_the_helper_and_is_alone_without_a_client_s_key() -> None:
+    local = "qwen3:4b@http://127.0.0.1:11434/v1"
+    for kind, first in (("anthropic", ["anthropic:claude-haiku-5-5"]), ("client/chat", [])):
+        async with open_helper(settings(kind, NOWHERE, helper_fallback=local), ENVIRON) as source:
+            assert source is not None
+            assert [each.name for each in source.models_for(None)] == [*first, "openai:qwen3:4b"]
+    paid = settings("openai", NOWHERE, helper_fallback="claude-haiku-5-5", helper_price="0/0")
+    async with open_helper(paid, ENVIRON) as source:
+        assert source is not None
+        assert [each.price for each in source.models_for(None)] == [FREE, in_force().prices["claude-haiku-5-5"]]
+    with pytest.raises(BadConfiguration, match="ANTHROPIC_API_KEY is not set"):
+        check_helper(paid, {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "fallback", "reason"),
+    [
+        ("extractive", "claude-haiku-5-5", "needs a helper"),
+        ("anthropic", "small@https://h.example/v1", "loopback"),
+        ("anthropic", "small@http://127.0.0.1:8787/v1", "proxy's own address"),
+    ],
+)
+def test_a_fallback_without_a_helper_or_on_another_machine_is_refused(kind: str, fallback: str, reason: str) -> None:
+    with pytest.raises(BadConfiguration, match=reason):
+        load({"helper": kind, "data_dir": "/nowhere", "helper_fallback": fallback}, {})
+
+
 async def test_a_client_without_a_key_or_with_an_unknown_model_has_no_helper() -> None:
     async with open_helper(settings("client/chat", NOWHERE), ENVIRON) as source:
         assert source is not None
-        assert source.model_for(None) is None
+        assert not source.models_for(None)
         for model in (None, "qwen3:4b", "anthropic/claude-sonnet-4.5", "us.anthropic.claude-sonnet-5-v1:0"):
-            assert source.model_for(ClientKey(key="sk-a", dialect="chat", model=model)) is None
+            assert not source.models_for(ClientKey(key="sk-a", dialect="chat", model=model))
 
 
 async def test_a_key_goes_to_the_provider_of_its_request() -> None:
@@ -98,9 +124,9 @@ async def test_a_refused_key_is_not_used_again_and_others_are() -> None:
         open_helper(settings("client/messages", endpoint.url), ENVIRON) as source,
     ):
         assert source is not None
-        model = not_none(source.model_for(key))
+        model = source.models_for(key)[0]
         with pytest.raises(HelperFailed):
             await model.complete(PROMPT)
-        assert source.model_for(key) is None
-        assert source.model_for(attrs.evolve(key, model="claude-sonnet-5")) is None
-        assert source.model_for(attrs.evolve(key, key="sk-ant-api03-of-another")) is not None
+        assert not source.models_for(key)
+        assert not source.models_for(attrs.evolve(key, model="claude-sonnet-5"))
+        assert source.models_for(attrs.evolve(key, key="sk-ant-api03-of-another"))

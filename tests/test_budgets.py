@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_380, 29_000),
+    "domain": Budget("mnemosyne/domain", 33_385, 29_000),
     "actors": Budget("mnemosyne/actors", 7_670, 5_400),
     "projections": Budget("mnemosyne/projections", 2_170, 2_300),
     "services": Budget("mnemosyne/services", 10_065, 6_000),
@@ -31,9 +31,9 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_080, 2_300),
     "mnemosyne": Budget("mnemosyne", 87_065, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_735, 11_000),
-    "tests": Budget("tests", 79_330, 50_000),
+    "tests": Budget("tests", 79_335, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
-    "campaigns": Budget("campaigns", 13_150, 12_000),
+    "campaigns": Budget("campaigns", 13_170, 12_000),
     "benchmarks": Budget("benchmarks", 5_995, 6_000),
 }
 

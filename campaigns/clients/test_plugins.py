@@ -183,3 +183,21 @@ def _results(messages: list[Any]) -> list[str]:
     """The results of the calls, in their order."""
     blocks = [block for message in messages for block in message["content"] if isinstance(block, dict)]
     return [str(block["content"]) for block in blocks if block["type"] == "tool_result"]
+
+
+@pytest.mark.parametrize("plugged", PLUGGED[:1], indirect=True, ids=["claude"])
+def test_a_chat_that_the_page_opens_about_an_entry_changes_it(plugged: Workspace) -> None:
+    (entry,) = memory(plugged, "memory", "list")
+    tools = REMEMBER["claude"].removesuffix("remember")
+    change = {"entry": entry["id"], "text": "The billing service listens on port 8444"}
+    known, update = (
+        {"content": [{"type": "tool_use", "name": f"{tools}{name}", "input": given}]}
+        for name, given in (("list_known", {}), ("update", change))
+    )
+    replies = [known, update, {"text": "The port is now 8444."}]
+    plugged.script({"when": {"prompt": "talk about this memory entry"}, "replies": replies})
+    assert run(plugged, f"/mnemosyne:edit {entry['id']}") == "The port is now 8444."
+    sent = json.dumps([each.json()["messages"] for each in plugged.standin.messages])
+    assert f"and perhaps to change it:\\n\\n{entry['id']}" in sent
+    (changed,) = memory(plugged, "memory", "list")
+    assert (changed["content"], changed["replaces"]) == (change["text"], entry["id"])

@@ -67,6 +67,9 @@ class HelperQueue:
     def __init__(self) -> None:
         self._waiting: OrderedDict[tuple[UUID, str, str], tuple[HelperRequest, Ticket]] = OrderedDict()
         self._some = trio.Event()
+        self._summaries: set[UUID] = set()
+        """The sessions for whose summaries ``finish_summaries`` waits."""
+        self._told = trio.Event()
 
     def put(self, request: HelperRequest, ticket: Ticket) -> None:
         """Add an order; a later one for the same task and subject replaces it. The ``ticket`` promises that everything
@@ -89,6 +92,18 @@ class HelperQueue:
                 await ticket.durable()
                 return request
 
+    async def finish_summaries(self) -> None:
+        """Wait until the waiting orders for summaries are done."""
+        self._summaries = {stream for stream, task, _ in self._waiting if task == SUMMARY}
+        while self._summaries:
+            self._told = trio.Event()
+            await self._told.wait()
+
+    def note_summary(self, stream: UUID) -> None:
+        """An order for a session's summary is done, whatever its result."""
+        self._summaries.discard(stream)
+        self._told.set()
+
 
 class WaitingOrders(Protocol):
     """The orders of sessions, in this process or another."""
@@ -96,8 +111,8 @@ class WaitingOrders(Protocol):
     async def wait_for_order(self) -> HelperRequest:
         """Wait for an order and take it; everything that it names is durable."""
 
-    async def tell(self, identity: Identity, done: HelperDone) -> bool:
-        """Report work to its session; return whether it is recorded."""
+    async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
+        """Report work to its session, None for a summary that no model was asked for; return whether it is recorded."""
 
 
 class HelperCache(Protocol):
@@ -148,18 +163,25 @@ class HelperWorker:
     async def _work_safely(self, sessions: WaitingOrders, request: HelperRequest) -> None:
         order = request.order
         try:
-            done = await self.work(request)
+            done = await self._work_or_keep(request)
             if done is not None:
                 await self._report(sessions, request.identity, done)
-        except NotAsked:
-            if order.task in KEPT and request.key is None:  # a client's key is not kept longer than its request
-                self._kept.append(request)
+            elif order.task == SUMMARY:
+                await sessions.tell(request.identity, None)
         except (MnemosyneError, ValueError) as error:
             log.info("session %s: %s of %s failed: %s", request.identity.stream, order.task, order.subject, error)
         except Exception:
             log.exception("session %s: %s of %s failed", request.identity.stream, order.task, order.subject)
         finally:
             self._slots.release()
+
+    async def _work_or_keep(self, request: HelperRequest) -> HelperDone | None:
+        try:
+            return await self.work(request)
+        except NotAsked:
+            if request.order.task in KEPT and request.key is None:  # a client's key is not kept beyond its request
+                self._kept.append(request)
+            return None
 
     async def _report(self, sessions: WaitingOrders, identity: Identity, done: HelperDone) -> None:
         recorded = False

@@ -202,6 +202,16 @@ class KnowledgeSource:
         if folder is not None:
             self._queue(write)
 
+    async def finish(self) -> None:
+        """Wait until the entries queued so far are written."""
+        done = trio.Event()
+
+        async def note() -> None:
+            done.set()
+
+        await self._send.send(note)
+        await done.wait()
+
     async def list_lines(self, tenant: str, folder: str | None, at: int) -> list[tuple[str, str]]:
         """The ids and lines of the project's entries, the newest first, so that a claim can correct one. Raises
         LogFailed and FolderSilent.

@@ -51,9 +51,17 @@ class LoadedSessions:
             request = attrs.evolve(request, order=await self._add_known(request))
         return attrs.evolve(request, key=self._find_key(request.identity.stream))
 
-    async def tell(self, identity: Identity, done: HelperDone) -> bool:
-        # The summary of an idle session may come after the session was unloaded.
-        ask = self._registry.ask if done.work.task == SUMMARY else self._registry.ask_behind
+    async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
+        if done is not None and done.work.task != SUMMARY:
+            return await self._record(self._registry.ask_behind, identity, done)
+        try:
+            # The summary of an idle session may come after the session was unloaded.
+            return done is not None and await self._record(self._registry.ask, identity, done)
+        finally:
+            if self._registry.orders is not None:
+                self._registry.orders.note_summary(identity.stream)
+
+    async def _record(self, ask: _Ask, identity: Identity, done: HelperDone) -> bool:
         recorded = await self._send(ask, identity, done)
         if recorded and isinstance(done.effect.context, LearnContext):
             self._learn(identity, done, done.effect.context)

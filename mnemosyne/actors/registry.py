@@ -1,5 +1,6 @@
 """The registry of loaded sessions: finds or starts the actor of a session, drops a failed one, retires an idle one."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -318,6 +319,14 @@ class SessionRegistry:
             self._pause_idle(trio.current_time())
             with trio.move_on_after(SWEEP_SECONDS):  # a hung database must not keep idle sessions loaded
                 await self._pause_on_close(trio.current_time())
+
+    async def finish(self) -> None:
+        """Order the summaries of all sessions, as if they were idle, and wait until they are kept."""
+        if self.orders is not None:
+            self._pause_idle(math.inf)
+            await self.orders.finish_summaries()
+            if self.knowledge_source is not None:
+                await self.knowledge_source.finish()
 
     async def _pause_on_close(self, now: float) -> None:
         for awake in () if self.orders is None else tuple(self._awake.values()):

@@ -501,7 +501,7 @@ class HelpedSessions:
         self._ordered.put(request.identity.stream, remote)
         return request
 
-    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+    async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
         remote = self._ordered.get(identity.stream)
         if remote is None:
             raise LogUnavailable("the process that ordered this has ended")

@@ -73,6 +73,9 @@ OPENING_SECONDS = 5.0
 RECORDING_SECONDS = 10.0
 """How long shutdown waits for turns to be recorded after their replies were sent."""
 
+FINISHING_SECONDS = 5.0
+"""How long a stopping server waits for a helper model's summaries of its sessions."""
+
 LETTING_GO_SECONDS = 5.0
 """How long shutdown waits for the database to stop."""
 
@@ -211,6 +214,9 @@ async def run_server(
                 turns.cancel_scope.deadline = trio.current_time() + RECORDING_SECONDS
             if turns.cancel_scope.cancelled_caught:
                 log.error("The database did not answer in time; turns not yet recorded are lost.")
+            else:
+                with trio.move_on_after(FINISHING_SECONDS):
+                    await registry.finish()
             if member is not None:
                 await member.leave()
             sessions.cancel_scope.cancel()

@@ -89,7 +89,7 @@ class Sessions:
         await self.change.wait()
         return REQUEST
 
-    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+    async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
         self.asked.append((identity, done))
         if self.failure is not None:
             raise self.failure

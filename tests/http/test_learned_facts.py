@@ -21,6 +21,7 @@ from mnemosyne.domain.helper.model import FREE, Completion, HelperModel, HelperP
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.knowledge.events import Provenance
 from mnemosyne.domain.knowledge.kinds import EntryKind
+from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
@@ -35,7 +36,7 @@ from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import StoppableLog
 from tests.actors.test_helper_work import Cache
 from tests.http.managing import Client, Stage, bare_stage, model_says, text
-from tests.http.test_session_knowledge import KEY, client, until_written
+from tests.http.test_session_knowledge import KEY, PROJECT, client, until_written
 from tests.plain.archive import MemoryArchive
 from tests.services.answers import Answers
 from tests.waiting import DEADLINE
@@ -80,10 +81,10 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(reader: HelperModel, mode: Mode = Mode.OBSERVE, reply: str = REPLY) -> AsyncIterator[Stage]:
+async def reading(*models: HelperModel, mode: Mode = Mode.OBSERVE, reply: str = REPLY) -> AsyncIterator[Stage]:
     log, rules = StoppableLog(), {"reply": model_says(text(reply))}
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
-    worker = HelperWorker(HelperModels(SameModels((reader,)), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
+    worker = HelperWorker(HelperModels(SameModels(models), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
     options: dict[str, Any] = {"memory_tokens": 600, "owners": MemoryOwners(KEY), "questions": HelperQuestions()}
     async with bare_stage(rules, log=log, mode=mode, **options) as stage, trio.open_nursery() as nursery:
         nursery.start_soon(worker.run, LoadedSessions(stage.process.registry))
@@ -142,7 +143,7 @@ async def test_a_fact_of_a_submitted_prompt_becomes_an_unconfirmed_entry() -> No
 
 async def test_prompt_without_the_report_of_a_hook_is_never_sent() -> None:
     reader = Reader()
-    async with reading(reader, Mode.MANAGE) as stage:
+    async with reading(reader, mode=Mode.MANAGE) as stage:
         await client(stage, "typed").work(PROMPT)
         await submit(stage, "agent", PROMPT).turn(text("Look."))
         one = submit(stage, "s", "Read the mail.")
@@ -153,6 +154,28 @@ async def test_prompt_without_the_report_of_a_hook_is_never_sent() -> None:
         with trio.fail_after(DEADLINE):
             await reader.was_asked_for_facts.wait()
         assert [FACT in each for each in reader.asked("facts")] == [False]
+
+
+async def test_a_stopping_server_keeps_the_summaries_of_its_sessions_first() -> None:
+    reader = Reader()
+    async with reading(reader) as stage:
+        await submit(stage, "s", PROMPT).work(PROMPT)
+        await until_written(stage, 1)
+        for _ in range(2):
+            with trio.fail_after(DEADLINE):
+                await stage.process.registry.finish()
+            kept = (await KnowledgeStore(stage.log, stage.log).read(PROJECT)).entries.values()
+            kinds = [each.kind for each in kept]
+            assert kinds.count(EntryKind.SESSION_SUMMARY) == len(reader.asked("session_summary")) == 1
+
+
+async def test_a_stopping_server_does_not_wait_for_a_model_that_is_not_there() -> None:
+    """Of a client without a key, say; the worker reports that nobody was asked."""
+    async with reading() as stage:
+        await submit(stage, "s", PROMPT).work(PROMPT)
+        with trio.fail_after(DEADLINE):
+            await stage.process.registry.finish()
+        assert [each for each in await stage.events_of(HelperWorked) if each.task == "session_summary"] == []
 
 
 async def test_closing_orders_one_summary_with_its_sources_and_reopening_orders_none() -> None:

@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 7_010, 5_600),
     "replay": Budget("mnemosyne/replay", 825, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_080, 2_300),
-    "mnemosyne": Budget("mnemosyne", 87_120, 65_800),
+    "mnemosyne": Budget("mnemosyne", 87_125, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_735, 11_000),
-    "tests": Budget("tests", 79_360, 50_000),
+    "tests": Budget("tests", 79_370, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_170, 12_000),
     "benchmarks": Budget("benchmarks", 5_995, 6_000),

@@ -21,7 +21,7 @@ from mnemosyne.domain.objects import memory
 from mnemosyne.domain.objects.aggregate import MemoryObject, is_episode, parts_of
 from mnemosyne.domain.objects.decide import decide_all
 from mnemosyne.domain.objects.events import FaultReason, ObjectEvent
-from mnemosyne.domain.objects.faults import LIMITS, RecallBudget
+from mnemosyne.domain.objects.faults import LIMITS, OWN_WORDS, RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.ids import MARK
@@ -129,6 +129,7 @@ class MemoryToolExecutor:
         self._turn = address.turn
         budget = attrs.evolve(context.budget, limits=attrs.evolve(LIMITS, faults=context.settings.faults))
         self._budget = budget if context.room is None else budget.within(context.room)
+        self._has_no_room = context.room is not None and context.room < OWN_WORDS
         self._tools = context.tools
         messages = state.branches[address.branch].counts[: address.turn][-1]
         self._memory: Memory = memory.proven(state.memory, address.branch, messages)
@@ -213,7 +214,7 @@ class MemoryToolExecutor:
             case MemoryRelease():
                 return self._release(asked)
             case MemorySearch():
-                return await self._search(asked)
+                return RefusedCall(memory_results.NO_ROOM) if self._has_no_room else await self._search(asked)
             case MemoryTool():
                 return self._show_definition(asked)
             case _:

@@ -406,3 +406,14 @@ async def test_restore_is_refused_without_room_in_the_window(ask: Asked) -> None
         answers = await answering(ask, [call], room)
         assert json.loads(answers.results["c"]).get("is_error", False) is refused
         assert bool(answers.events) is not refused
+
+
+@pytest.mark.parametrize(("room", "refused"), [(None, False), (1_000, False), (999, True), (-5, True)])
+async def test_search_is_refused_where_its_list_could_exceed_the_window(
+    ask: Asked, room: int | None, refused: bool
+) -> None:
+    call = HiddenCall("c", "memory_search", json.dumps({"query": "login password"}))
+    answers = await Executor(Bodies(STREAM, ask.log, ask.log), ActorServices())(ask, [call], room)
+    result = json.loads(answers.results["c"])
+    assert result.get("is_error", False) is refused
+    assert ("The window has no room" in json.dumps(result)) is refused

@@ -71,6 +71,9 @@ IMAGES_NOT_SHOWN = "It holds images or documents, which cannot be shown here. Lo
 NO_MORE = "No more memory calls in this turn. Go on with the task."
 """The result of a call in a turn that has reached its limit of calls."""
 
+NO_ROOM = "The window has no room for a list. Ask memory_query in the next turn, or go on with the task."
+"""The result of a search in a nearly full window."""
+
 NOT_NOW = "The memory cannot be read now. Go on with the task."
 """The result of a call that timed out."""
 

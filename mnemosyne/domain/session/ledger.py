@@ -82,13 +82,14 @@ _WEIGHTS = Price(1_000, 5_000, read=100)
 @attrs.frozen(kw_only=True)
 class Account:
     """A branch's account: the last ``turn`` whose shadow is counted, the message ``since`` which the shadow's history
-    runs, and the last prompt that the provider counted, with its estimate. ``least`` and ``most`` are counted and
-    estimated size of the smallest and the largest prompt sent to ``model``. ``grown`` maps turns that added enough
-    content to counted tokens per estimated token of it.
+    runs, the size of the shadow's last prompt (``unmanaged``, 0 if not known), and the last prompt that the provider
+    counted, with its estimate. ``least`` and ``most`` are counted and estimated size of the smallest and the largest
+    prompt sent to ``model``. ``grown`` maps turns that added enough content to counted tokens per estimated token.
     """
 
     turn: int = 0
     since: int = 0
+    unmanaged: int = 0
     counted: int = 0
     estimated: int = 0
     model: str | None = None
@@ -560,10 +561,13 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
     event = _weigh(event)
     known = ledger.accounts.get(event.branch, Account())
     managed = event.mode is not Mode.OBSERVE
+    # A client that compacts sends its prompt once more, before the compacted one.
+    unmanaged = event.shadow.prompt - (known.unmanaged if event.compacted else 0)
     account = attrs.evolve(
         known.count(event.model, event.turn, _bound(event.counted, event.estimated), event.estimated),
         turn=max(known.turn, event.turn),
         since=event.since,
+        unmanaged=unmanaged if event.shadow.prompt else known.unmanaged,
     )
     return Ledger(
         shadow=_update_cache(ledger.shadow, event.shadow_entries, event.began),
@@ -617,4 +621,5 @@ def fork(ledger: Ledger, branch: str, parent: str, kept: int) -> Ledger:
     """The ledger with a branch that shares the first ``kept`` messages of its parent."""
     before = ledger.accounts.get(parent, Account())
     since = before.since if before.since <= kept else 0
-    return attrs.evolve(ledger, accounts={**ledger.accounts, branch: attrs.evolve(before, turn=0, since=since)})
+    forked = attrs.evolve(before, turn=0, since=since, unmanaged=0)
+    return attrs.evolve(ledger, accounts={**ledger.accounts, branch: forked})

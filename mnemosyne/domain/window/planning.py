@@ -58,6 +58,7 @@ class Situation:
     started and ``ttl`` the life of a cache entry, both in µs (``idle`` is None for the first request); ``write`` and
     ``read`` are prices relative to plain input. ``window`` is the most that a prompt should hold, ``limit`` the most
     that it can. ``billed`` is the cost of the session so far and ``shadow`` its cost if it were unmanaged;
+    ``unmanaged`` is about the prompt's size in that case, which is smaller once the client would have compacted.
     ``last_epoch`` is the turn of the last rewrite. ``exchange`` is the turn in which the user last typed. ``also`` are
     further units in which the session must not become more expensive. ``joining`` are the tokens of the memory tools if
     they are added to a prompt that was sent without them: then everything before the history is written again too,
@@ -77,6 +78,7 @@ class Situation:
     limit: int
     billed: Fraction
     shadow: Fraction
+    unmanaged: int
     last_epoch: int | None
     exchange: int
     also: tuple[CostSoFar, ...] = ()
@@ -200,8 +202,12 @@ def plan_epoch(situation: Situation, candidates: Candidates, rule: Rule = RULE) 
     if situation.idle is None:
         return NoRewrite("nothing was sent yet")
     if situation.prompt > rule.overflow * (situation.window if situation.cold else situation.limit):
-        return _overflow(situation, there(), rule)
+        return _rewrite_to_fit(situation, there(), rule, "the window overflows")
     objects = there()
+    if is_last_chance(situation, rule):
+        followed = _rewrite_to_fit(situation, objects, rule, "the client would send less by now", follows=True)
+        if isinstance(followed, Plan):
+            return followed
     planned = (_cold if situation.cold else _warm)(situation, objects, rule)
     if isinstance(planned, NoRewrite) or situation.mode is FidelityMode.THRIFTY:
         return planned
@@ -221,18 +227,42 @@ def _descend(
     """
     share = ladder.ROOM * sum_freed(objects, targets)
     units = [each for each in situation.in_each_unit() if each.write]
-    most = min((_find_left(each, objects, targets, rule) / each.write for each in units), default=share)
+    most = min((_find_rest(each, objects, targets, rule) / each.write for each in units), default=share)
     used, usable = situation.prompt - situation.fixed, situation.window - situation.fixed
     return ladder.descend(objects, targets, share, most, zone(used, max(0, usable)), situation.last_epoch or 0)
 
 
-def _find_left(
+def _find_rest(
     situation: Situation, objects: Sequence[Candidate], fidelities: Mapping[str, Fidelity], rule: Rule
 ) -> Fraction:
-    """What the session may still spend after a rewrite."""
-    saved = -sum_freed(objects, fidelities) * situation.write
-    price = saved if situation.cold else price_of_rewrite(situation, objects, fidelities)
-    return rule.margin * situation.shadow - situation.billed - price
+    """What the session may still spend after a rewrite; negative if it is not affordable."""
+    size = size_after(situation, objects, fidelities)
+    rewriting = price_of_rewrite(situation, objects, fidelities)
+    price = (size - situation.unmanaged) * situation.write if situation.cold else rewriting
+    return _find_left(situation, size, rule) - price
+
+
+def _find_left(situation: Situation, size: int, rule: Rule) -> Fraction:
+    """What the session may spend on a prompt of this size. If each request then costs more than the client's own would,
+    a rewrite to that size must remain affordable.
+    """
+    left = rule.margin * situation.shadow - situation.billed
+    if _find_excess(situation, size, rule) <= 0:
+        return left
+    history = max(0, situation.unmanaged - _count_held(situation)) + find_least_gain(situation, rule)
+    return left - history * (situation.write - situation.read)
+
+
+def _find_excess(situation: Situation, size: int, rule: Rule) -> Fraction:
+    """What each request of this size costs more than the client's own may."""
+    return (size - rule.margin * situation.unmanaged) * situation.read
+
+
+def is_last_chance(situation: Situation, rule: Rule = RULE) -> bool:
+    """Whether a rewrite to the smaller size that the client would send may be too expensive after this request."""
+    excesses = ((each, _find_excess(each, each.prompt, rule)) for each in situation.in_each_unit())
+    late = any(excess > max(0, _find_left(each, each.prompt, rule)) for each, excess in excesses)
+    return late and not situation.cold
 
 
 def foresee(situation: Situation, objects: Sequence[Candidate], rule: Rule = RULE) -> dict[str, Fidelity]:
@@ -248,23 +278,27 @@ def foresee(situation: Situation, objects: Sequence[Candidate], rule: Rule = RUL
     return _descend(later, objects, fidelities, rule)
 
 
-def _overflow(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
-    """The epoch without which the next prompt might be refused, or compacted by the client."""
-    fidelities = _want_to_fit(situation, objects, rule)
+def _rewrite_to_fit(
+    situation: Situation, objects: Sequence[Candidate], rule: Rule, reason: str, *, follows: bool = False
+) -> Plan | NoRewrite:
+    """The epoch without which the next prompt might be refused or compacted, or that ``follows`` such a client."""
+    fidelities = _want_to_fit(situation, objects, rule, follows=follows)
     freed = sum_freed(objects, fidelities)
     saves_the_turn = situation.prompt - freed <= situation.limit < situation.prompt
     if not (situation.cold or saves_the_turn or freed >= find_least_gain(situation, rule)):
         # The next turn would be as close to the limit, and pay for another rewrite.
-        return NoRewrite(f"the window overflows, but a rewrite would free only {freed} tokens")
+        return NoRewrite(f"{reason}, but a rewrite would free only {freed} tokens")
     if not (situation.cold or saves_the_turn) and (refused := find_refusal(situation, objects, fidelities, rule)):
         return refused
     price = Fraction(0) if situation.cold else price_of_rewrite(situation, objects, fidelities)
-    return _plan(fidelities, "the window overflows", price)
+    return _plan(fidelities, reason, price)
 
 
 def _cold(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
-    """The epoch that costs nothing, because the cache has expired."""
+    """The epoch after the cache has expired. If what stays is too expensive to write, no more stays than in the client."""
     fidelities = want(situation, objects, rule)
+    if any(_find_rest(each, objects, fidelities, rule) < 0 for each in situation.in_each_unit()):
+        fidelities = _want_to_fit(situation, objects, rule, follows=True)
     return _plan(fidelities, "the provider's cache has forgotten the session")
 
 
@@ -318,7 +352,7 @@ def find_refusal(
                 return NoRewrite(
                     f"the session is dearer than unmanaged, and a rewrite would not pay within {rule.soon} requests"
                 )
-        elif price > rule.margin * each.shadow - each.billed:
+        elif price > _find_left(each, size_after(each, objects, fidelities), rule):
             return NoRewrite(
                 f"a rewrite costs {ceil(price)} tokens of input: the session could end dearer than unmanaged"
             )
@@ -348,11 +382,13 @@ def _want_in_a_hurry(situation: Situation, objects: Sequence[Candidate], rule: R
     return fidelities
 
 
-def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> dict[str, Fidelity]:
+def _want_to_fit(
+    situation: Situation, objects: Sequence[Candidate], rule: Rule, *, follows: bool = False
+) -> dict[str, Fidelity]:
     """Like ``_want_in_a_hurry``. If the window would still overflow, or the result is not affordable, also evict
-    objects that may be evicted, least recently used first, until the next rewrite has room to be worth its price: files
-    and tool output, then conversation. If cache reads are free, everything that stays is paid for now and costs nothing
-    later, so little stays.
+    objects that may be evicted, least recently used first, until the next rewrite has room to be worth its price, or if
+    it ``follows`` the client, until no more is left than that would send: files and tool output, then conversation. If
+    cache reads are free, everything that stays is paid for now and costs nothing later, so little stays.
     """
     fidelities = _want_in_a_hurry(situation, objects, rule)
     size = size_after(situation, objects, fidelities)
@@ -363,6 +399,8 @@ def _want_to_fit(situation: Situation, objects: Sequence[Candidate], rule: Rule)
     elif not situation.cold:
         limit = min(limit, _find_largest_paid(situation, rule))
         room = min(room, limit)
+    if follows:
+        limit = room = min(room, rule.margin * situation.unmanaged)
     if size <= limit:
         return fidelities
     free = [each for each in objects if not _stays(situation, each, rule)]

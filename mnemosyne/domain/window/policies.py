@@ -24,6 +24,7 @@ from mnemosyne.domain.window.planning import (
     find_least_gain,
     find_payback,
     find_refusal,
+    is_last_chance,
     plan_epoch,
     planner,
     price_of_rewrite,
@@ -183,8 +184,9 @@ def plan(policy: str, situation: Situation, candidates: Candidates) -> Plan | No
 
 
 def guard(situation: Situation, objects: Sequence[Candidate], planned: Plan | None) -> Plan | NoRewrite:
-    """The plan of a policy with its price, if it may be followed. If it plans nothing, an overflowing window is left to
-    the built-in rule. Raises PolicyFailed for an impossible plan, and for one that leaves too much.
+    """The plan of a policy with its price, if it may be followed. If it plans nothing that is allowed, an overflowing
+    window, and a client that would send less, are left to the built-in rule. Raises PolicyFailed for an impossible
+    plan, and for one that leaves too much.
     """
     fidelities = {} if planned is None else _check(objects, planned)
     if planned is None or not fidelities:
@@ -207,12 +209,15 @@ def guard(situation: Situation, objects: Sequence[Candidate], planned: Plan | No
     if not saved and not (_overflows(situation) and freed >= find_least_gain(situation)):
         return NoRewrite("what is read again costs nothing, so a rewrite saves nothing before the window is full")
     refused = find_refusal(situation, objects, fidelities)
-    return refused or Plan(fidelities=fidelities, reason=reason, price=price, payback=find_payback(price, saved))
+    if refused is not None:
+        return plan_without(situation, objects, refused.reason)
+    return Plan(fidelities=fidelities, reason=reason, price=price, payback=find_payback(price, saved))
 
 
 def plan_without(situation: Situation, objects: Sequence[Candidate], why: str) -> Plan | NoRewrite:
-    """The plan for a request whose policy gave none: the built-in rule's if the window overflows."""
-    return plan_epoch(situation, lambda: objects) if _overflows(situation) else NoRewrite(why)
+    """The plan for a request whose policy gave none: the built-in rule's if one is needed now."""
+    is_urgent = _overflows(situation) or is_last_chance(situation)
+    return plan_epoch(situation, lambda: objects) if is_urgent else NoRewrite(why)
 
 
 def _overflows(situation: Situation) -> bool:

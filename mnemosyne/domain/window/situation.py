@@ -182,11 +182,14 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     in_first, *also = costs_of(
         asked.tariff, asked.model, count_observed(session.ledger) if branch.late else session.ledger, hour=hour
     )
+    prompt = fixed + estimator.tokens(held) + (joining if asked.behind else 0)
+    new = estimator.tokens(sizes.of(asked.history.messages[sent:], asked.dialect))
+    known = session.ledger.accounts.get(asked.branch)
     return Situation(
         turn=asked.turn,
-        prompt=fixed + estimator.tokens(held) + (joining if asked.behind else 0),
+        prompt=prompt,
         fixed=fixed,
-        new=estimator.tokens(sizes.of(asked.history.messages[sent:], asked.dialect)),
+        new=new,
         idle=asked.at - wire.at if wire.at else None,
         ttl=0 if asked.forgotten else asked.tariff.life(hour=hour),
         write=in_first.write,
@@ -195,6 +198,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         limit=find_limit(asked.settings.window, asked.model, session),
         billed=in_first.billed,
         shadow=in_first.shadow,
+        unmanaged=known.unmanaged + new if known is not None and known.unmanaged else prompt,
         also=tuple(also),
         last_epoch=wire.since,
         exchange=_turn_of(branch, _find_typed(asked, shown)),

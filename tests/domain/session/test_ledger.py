@@ -219,13 +219,16 @@ def test_the_shadow_compacts_once_at_the_compaction_point_and_continues_small() 
     assert max(sizes[:place]) <= COMPACTION_TOKENS < sizes[place]
     assert sizes[place + 1] < COMPACTION_TOKENS * 2 / 3
     assert held.accounts["main"].since == len(commands[place].client.ends)
+    own = [account_all(commands[:number])[1].accounts["main"].unmanaged for number in range(1, len(commands) + 1)]
+    assert own[:place] == sizes[:place]
+    assert sizes[place + 1] / 2 < own[place] <= own[place + 1] == sizes[place + 1]  # without the request for a summary
     assert not any(
         event.compacted for event in account_all([turn(6, layout(body(grown[-1])))])[0]
     )  # in observe mode the client compacts itself
 
 
 def test_a_fork_before_the_compaction_has_the_full_history() -> None:
-    held = Ledger(accounts={"main": Account(turn=9, since=12)})
+    held = Ledger(accounts={"main": Account(turn=9, since=12, unmanaged=9_000)})
     assert ledger.fork(held, "fork-1", "main", 20).accounts["fork-1"] == Account(since=12)
     assert ledger.fork(held, "fork-1", "main", 5).accounts["fork-1"] == Account()
 

@@ -54,6 +54,7 @@ def situation(**changes: object) -> Situation:
         limit=160_000,
         billed=Fraction(300_000),
         shadow=Fraction(500_000),
+        unmanaged=10**6,
         last_epoch=None,
         exchange=40,
     )
@@ -116,6 +117,7 @@ SITUATIONS = st.builds(
     limit=NUMBERS,
     billed=st.fractions(0, 10**9),
     shadow=st.fractions(0, 10**9),
+    unmanaged=NUMBERS,
     last_epoch=st.none() | NUMBERS,
     exchange=NUMBERS,
 )
@@ -184,6 +186,8 @@ def test_nothing_is_planned_or_computed_before_the_first_request(now: Situation)
 SUMS = st.fractions(0, 10**6)
 READS = st.sampled_from([Fraction(1, 10), Fraction(1)])
 PROMPTS = st.sampled_from([100_000, 159_000, 300_000, 900_000])
+OWN = st.sampled_from([30_000, 90_000, 10**6])
+"""The size of the prompt that the client would send."""
 
 
 def may_spend(now: Situation) -> list[tuple[Situation, Fraction]]:
@@ -191,12 +195,18 @@ def may_spend(now: Situation) -> list[tuple[Situation, Fraction]]:
     return [(each, RULE.margin * each.shadow - each.billed) for each in now.in_each_unit()]
 
 
-@given(candidates(), SUMS, SUMS, SUMS, SUMS, PROMPTS)
+@given(candidates(), SUMS, SUMS, SUMS, SUMS, PROMPTS, OWN)
 def test_warm_rewrite_never_exceeds_the_cost_limit_before_client_compaction(
-    objects: Sequence[Candidate], billed: Fraction, shadow: Fraction, in_other: Fraction, other: Fraction, prompt: int
+    objects: Sequence[Candidate],
+    billed: Fraction,
+    shadow: Fraction,
+    in_other: Fraction,
+    other: Fraction,
+    prompt: int,
+    own: int,
 ) -> None:
     also = CostSoFar(read=Fraction(1), write=Fraction(1), billed=in_other, shadow=other)
-    now = situation(billed=billed, shadow=shadow, prompt=prompt, limit=967_000, also=(also,))
+    now = situation(billed=billed, shadow=shadow, prompt=prompt, unmanaged=own, limit=967_000, also=(also,))
     for mode in FidelityMode:
         plan = planner(attrs.evolve(now, mode=mode), lambda: objects)
         assert plan is None or find_refusal(now, objects, plan.fidelities) is None
@@ -259,6 +269,67 @@ def test_cold_cache_triggers_a_rewrite() -> None:
 
 def test_clock_set_back_is_not_a_cold_cache() -> None:
     assert not situation(idle=-MINUTE).cold
+
+
+# After a compaction by the client
+
+
+def edits(number: int) -> list[Candidate]:
+    """Edits that are not due for a long time, 3,000 tokens each."""
+    return [candidate(each, tags=("edit",), last_use=45, tokens=(3_000, None, None, 40, 20)) for each in range(number)]
+
+
+def with_left(now: Situation, left: int) -> Situation:
+    """The situation of a session that may still spend this much."""
+    return attrs.evolve(now, billed=RULE.margin * now.shadow - left)
+
+
+def test_a_client_that_compacted_is_followed_with_the_last_request_in_which_that_is_affordable() -> None:
+    """The client would send 40,000 tokens of 80,000: each request costs 3,920 more than 102 %. Writing its 20,000
+    tokens of history, and 10,000 that the next request may add, costs 34,500.
+    """
+    now = holding(edits(20), unmanaged=40_000)
+    assert planned(with_left(now, 38_420), *edits(20)) is None
+    poor = with_left(now, 38_419)
+    plan = not_none(planned(poor, *edits(20)))
+    assert [*plan.fidelities] == [f"id{number}" for number in range(14)]  # the oldest ones
+    assert now.prompt - sum_freed(edits(20), plan.fidelities) <= RULE.margin * now.unmanaged
+    assert planned(attrs.evolve(poor, unmanaged=79_000), *edits(20)) is None  # the client would send as much
+
+
+def test_the_last_request_is_judged_in_each_unit() -> None:
+    quota = holding(edits(20), unmanaged=40_000, read=Fraction(1), write=Fraction(1))
+    dollars = CostSoFar(read=Fraction(1, 10), write=Fraction(5, 4), billed=Fraction(471_581), shadow=Fraction(500_000))
+    assert planned(attrs.evolve(quota, also=(dollars,)), *edits(20)) is not None
+    assert planned(attrs.evolve(quota, also=(attrs.evolve(dollars, billed=Fraction(471_580)),)), *edits(20)) is None
+
+
+def test_a_client_is_not_followed_where_its_larger_prompts_cost_no_more() -> None:
+    assert planned(with_left(holding(edits(20), unmanaged=40_000, read=Fraction(0)), 30_000), *edits(20)) is None
+
+
+def test_what_must_stay_after_a_compaction_of_the_client_stays() -> None:
+    objects = [attrs.evolve(each, kept=True) for each in edits(20)]
+    assert planned(with_left(holding(objects, unmanaged=40_000), 30_000), *objects) is None
+
+
+def test_a_rewrite_that_leaves_more_than_the_client_sends_leaves_the_means_to_follow_it() -> None:
+    """It leaves 62,000 tokens and costs 46,600, and the client would send 40,000, which later costs 34,500."""
+    read = [candidate(number, tokens=(3_000, None, None, 40, 20)) for number in range(20, 26)]
+    objects = [*(attrs.evolve(each, last_use=195) for each in edits(14)), *read]
+    now = holding(objects, unmanaged=40_000, turn=200)
+    for left, is_rewritten in ((82_000, True), (80_000, False)):
+        assert (planned(with_left(now, left), *objects) is not None) is is_rewritten, left
+    assert planned(attrs.evolve(with_left(now, 80_000), unmanaged=80_000), *objects) is not None
+
+
+def test_a_cold_rewrite_leaves_no_more_than_the_client_sends_if_writing_it_costs_too_much() -> None:
+    """Nothing but one object is due, and writing what stays costs 47,000 more than the client's own prompt."""
+    objects = [*edits(20), candidate(20, tokens=(3_000, None, None, 40, 20))]
+    now = holding(objects, unmanaged=42_000, idle=5 * MINUTE)
+    rich, poor = (not_none(planned(with_left(now, left), *objects)) for left in (90_000, 60_000))
+    assert [*rich.fidelities] == ["id20"]
+    assert now.prompt - sum_freed(objects, poor.fidelities) <= RULE.margin * now.unmanaged
 
 
 def test_session_over_the_cost_limit_allows_only_free_or_quickly_paid_rewrites() -> None:

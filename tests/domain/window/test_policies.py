@@ -92,6 +92,19 @@ def test_a_window_that_overflows_is_compacted_whatever_the_policy_plans() -> Non
         guard(now, objects, Plan(fidelities={"id0": Fidelity.DETAILED}, reason="a little"))
 
 
+def test_a_client_that_compacted_is_followed_whatever_the_policy_plans() -> None:
+    """The policy's plan would leave 76,000 tokens, and the client would send 40,000."""
+    objects = [
+        candidate(number, tags=("edit",), last_use=45, tokens=(4_000, None, None, 40, 20)) for number in range(15)
+    ]
+    now = holding(objects, unmanaged=40_000, billed=Fraction(480_000))
+    for planned in (None, Plan(fidelities={"id14": Fidelity.EVICTED}, reason="mine")):
+        allowed = guard(now, objects, planned)
+        assert isinstance(allowed, Plan)
+        assert allowed.reason == "the client would send less by now"
+        assert guard(attrs.evolve(now, unmanaged=80_000), objects, planned) != allowed
+
+
 @pytest.mark.parametrize("policy", BUILT_IN)
 @pytest.mark.parametrize("window", [1_000, 30_000])
 def test_a_window_that_is_too_small_does_not_make_a_session_dearer(policy: str, window: int) -> None:

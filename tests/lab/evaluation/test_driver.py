@@ -23,7 +23,7 @@ from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
 from mnemosyne_lab.evaluation.reading import recording
 from mnemosyne_lab.evaluation.results import SessionResult, ends_of
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, JudgedTariff
+from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, OPENAI, QUOTA, TARIFFS, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Trace, trace_of
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, long_trace, session, sized, traced
 from tests.profiles import examples
@@ -165,6 +165,16 @@ def test_client_compaction_shrinks_reality_but_not_the_whole_history() -> None:
     assert real.points[20].unmanaged_tokens < real.points[19].unmanaged_tokens
     assert whole.tokens_sent > real.tokens_sent == whole.tokens_unmanaged
     assert whole.billed_unmanaged == real.billed
+
+
+@pytest.mark.parametrize("tariff", [API_5M, API_1H, QUOTA, OPENAI], ids=lambda tariff: tariff.name)
+@pytest.mark.parametrize("name", ["mnemosyne", "mnemosyne-thrifty"])
+def test_a_session_whose_client_compacts_costs_no_more_than_the_client(name: str, tariff: JudgedTariff) -> None:
+    """It sends 20,000 tokens less from then on, in 60 requests that add little. Nothing of it is due."""
+    reset = {"kind": "compact", "before_msg": 45, "summary": "We mended the parser. " * 400, "trigger": "auto"}
+    trace = traced([*(("read", file, 20) for file in range(22)), *(("run", 0, 20) for _ in range(60))], resets=[reset])
+    found = under(trace, BY_NAME[name], tariff)
+    assert found.ratio <= RULE.margin
 
 
 def test_user_commands_apply_under_every_policy() -> None:

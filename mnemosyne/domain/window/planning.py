@@ -295,7 +295,7 @@ def _rewrite_to_fit(
 
 
 def _cold(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
-    """The epoch after the cache has expired. If what stays is too expensive to write, no more stays than in the client."""
+    """The epoch after the cache has expired. If that is too expensive to write, no more stays than the client has."""
     fidelities = want(situation, objects, rule)
     if any(_find_rest(each, objects, fidelities, rule) < 0 for each in situation.in_each_unit()):
         fidelities = _want_to_fit(situation, objects, rule, follows=True)

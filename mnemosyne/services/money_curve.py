@@ -5,7 +5,7 @@ from functools import partial
 
 import attrs
 
-from mnemosyne.figures import NANODOLLARS, amount_text, count_text
+from mnemosyne.figures import NANODOLLARS, amount_text, count_text, plural
 from mnemosyne.services.charts import WIDTH, Plane, curve, grid, nothing, picture, px, ticks
 from mnemosyne.services.read_models import Row
 from mnemosyne.services.savings import Balance
@@ -31,22 +31,28 @@ class MoneyPoint:
 
 @attrs.frozen(kw_only=True)
 class MoneyCurve:
-    """The points in order; ``unit`` is ``dollars``, or ``tokens of input`` if a reply has no known price."""
+    """The points in order; ``unit`` is ``dollars``, or ``tokens of input`` if no reply has a known price. The dollars
+    omit the ``unpriced`` replies.
+    """
 
     unit: str
+    unpriced: int
     points: Sequence[MoneyPoint]
 
 
 def money_curve(rows: Sequence[Row], balances: Sequence[Balance]) -> MoneyCurve:
     """The curve of a session, from the rows of ``saved_by_turn`` and their balances (``balances_of``)."""
-    priced = not any(each.unpriced for each in balances)
+    total = sum(balances, Balance())
+    priced = total.is_priced or not total.replies
     sums = dict.fromkeys(_LINES, 0.0)
     points = []
     for number, (row, balance) in enumerate(zip(rows, balances, strict=False), 1):
         amounts = _in_dollars(balance) if priced else _in_tokens(balance)
         sums = {line: sums[line] + amounts[line] for line in _LINES}
         points.append(MoneyPoint(number=number, branch=row["branch"], turn=row["turn"], **sums))
-    return MoneyCurve(unit="dollars" if priced else "tokens of input", points=points)
+    return MoneyCurve(
+        unit="dollars" if priced else "tokens of input", unpriced=total.unpriced if priced else 0, points=points
+    )
 
 
 def _in_dollars(balance: Balance) -> Mapping[str, float]:
@@ -64,7 +70,8 @@ _LINES = ("unmanaged", "expected", "actual")
 
 def money_chart(found: MoneyCurve) -> str:
     """The SVG element."""
-    label = f"What the session cost so far, in {found.unit}"
+    without = f", without {plural(found.unpriced, 'unpriced reply')}" if found.unpriced else ""
+    label = f"What the session cost so far, in {found.unit}{without}"
     if not found.points:
         return picture("money", label, nothing("No turns are accounted for yet."), height=HEIGHT)
     highest = max(getattr(point, line) for point in found.points for line in _LINES) or 1

@@ -10,24 +10,27 @@ from mnemosyne.app.storage import event_codec
 from mnemosyne.domain.ports import Append, Envelope
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVINGS
+from mnemosyne.projections.projection import Query
+from mnemosyne.projections.savings import SAVED, SAVED_BY_TURN, SAVED_UNACCOUNTED, SAVINGS
 from mnemosyne.projections.usage import USAGE, USED, USED_BY_TURN
 from mnemosyne.services import usage
 from mnemosyne.services.savings import Balance, add_up, balance_of, find_rewrites
 from tests.adapters.log_support import stream
-from tests.domain.session_events import accounted, began, billed, epoch, finished
+from tests.domain.session_events import accounted, began, billed, epoch, finished, round_began, round_finished
 from tests.projections.support import POSTGRES, open_world
 
 STREAM = stream(1)
 
 
-async def rows_of(dsn: str, *events: object, since: int = 0) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows of all sessions, and those of one by turn."""
+async def rows_of(
+    dsn: str, *events: object, since: int = 0, by: Query = SAVED_BY_TURN
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows of all sessions, and those of one by turn or of another query."""
     async with open_world(POSTGRES, dsn, event_codec()) as world:
         await world.journal.append(Append(STREAM, 0, tuple(Envelope(event, "c") for event in events)))
         for projection in (SAVINGS, USAGE):
             await world.projector(projection).catch_up()
-        both = (SAVED, {"since": since, "streams": None}), (SAVED_BY_TURN, {"stream": STREAM})
+        both = (SAVED, {"since": since, "streams": None}), (by, {"stream": STREAM})
         one, other = await world.tables.select((SAVINGS, USAGE), both)
         return one, other
 
@@ -105,6 +108,14 @@ async def test_the_long_prompt_price_depends_on_the_providers_count(dsn: str) ->
 async def test_only_turns_since_the_given_time_are_counted(dsn: str) -> None:
     rows, _ = await rows_of(dsn, *billed(1, 1_000, 3_000), *billed(2, 2_000, 1_500), since=20)
     assert add_up(rows)[STREAM].turns == 1
+
+
+async def test_an_unaccounted_managed_attempt_has_the_time_of_its_request(dsn: str) -> None:
+    """All of its rounds do, whenever they ended."""
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    rounds = [each for n in (1, 2) for each in (round_began(n), round_finished(n, usage, at=500 * n))]
+    found = await rows_of(dsn, began(1, "claude-opus-5-5", at=100), *rounds, since=101, by=SAVED_UNACCOUNTED)
+    assert ([row["replies"] for row in found[0]], [row["asked_at"] for row in found[1]]) == ([], [100])
 
 
 async def test_assumed_unpriced_and_deviating_turns_are_reported(dsn: str) -> None:

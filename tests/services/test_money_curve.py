@@ -59,7 +59,15 @@ def test_the_curve_of_a_session_of_side_calls_only_denies_no_costs() -> None:
     assert "costs" not in money_chart(money_curve([], balances_of([], [BESIDE], [])))
 
 
-def test_without_a_price_for_every_turn_it_counts_tokens_of_input() -> None:
+def test_a_side_call_to_an_unpriced_model_is_left_out_and_said_so_and_the_rest_stays_in_dollars() -> None:
+    turns = [{**each, "version": 1, "began": 1} for each in rows((100, 200))]
+    beside = {**BESIDE, "model": "nobody-knows"}
+    curve = money_curve(turns, balances_of(turns, [beside], []))
+    assert (curve.unit, curve.points) == ("dollars", money_curve(turns, balances_of(turns, [], [])).points)
+    assert "in dollars, without 1 unpriced reply" in money_chart(curve)
+
+
+def test_without_any_known_price_it_counts_tokens_of_input() -> None:
     curve = curve_of(rows((100, 200), model="nobody-knows"))
     assert curve.unit == "tokens of input"
     assert [(point.actual, point.unmanaged) for point in curve.points] == [(100, 200)]

@@ -6,7 +6,9 @@ recorded times. Without the recordings there are no rows.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from typing import Any
@@ -14,20 +16,30 @@ from typing import Any
 import attrs
 import trio
 
-from benchmarks.harness import Group, Row, Server, single
+from benchmarks.harness import Group, Row, Server, single, spread
+from benchmarks.planning import DEVELOPERS, NEVER, judge_sessions, plan_by
 from benchmarks.recordings import FIRST, list_raw
 from campaigns.payers.playing import PAYERS, WITHIN, hold, play_turns
 from campaigns.payers.programs import Program, dearest, run
 from campaigns.scenarios.scene import in_memory
+from mnemosyne.domain.cost.catalogue import price_of
+from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tariffs import PaidIn
+from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.history.manifest import Manifest
 from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.session.ledger import is_compared
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.window.planning import planner
+from mnemosyne.domain.window.situation import OWN_TOOLS
 from mnemosyne.services.manifests import manifest_of
 from mnemosyne.services.predicted_bills import predict_bill
-from tests.http.managing import Client, bare_stage, model_says, results, text
+from mnemosyne_lab.evaluation.policy import Policy
+from mnemosyne_lab.evaluation.results import list_ends
+from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, OPENAI
+from tests.http.managing import LOOK, Client, Stage, bare_stage, model_says, results, text, think
+from tests.http.test_joining_tools import switch_on
 from tests.http.test_managed_dialects import ChatTalk, ResponsesTalk, Talk
 from tests.plain.archive import MemoryArchive
 
@@ -139,27 +151,51 @@ def _predictions(_: Sequence[Server], quick: bool) -> list[Row]:
 
 
 async def _predict(make: type[Talk] | None, model: str, mode: Mode, turns: int) -> float:
-    name = "Look" if make is None else "look"
-    replies = [model_says(text(f"{n}."), {"type": "tool_use", "name": name, "input": {"at": n}}) for n in range(turns)]
-    task = "Please do this.\n" + _write("task", 100)
-    async with bare_stage({"replies": replies}, window=40_000, mode=mode) as stage:
-        if make is None:
-            client, content = Client(stage.url), [text(task)]
-            for _ in range(turns):
-                content = results(await client.turn(*content))
-                for each in content:
-                    each["content"] = _write(each["tool_use_id"])
-        else:
-            talk = make(stage.url, members={"model": model, "stream_options": {"include_usage": True}})
-            talk.history.append({"role": "user", "content": task})
-            for _ in range(turns):
-                known = len(talk.history)
-                talk.keep(await talk.send())
-                for each in talk.history[known:]:
-                    if call := each.get("tool_call_id") or (each.get("output") and each["call_id"]):
-                        each["content" if "content" in each else "output"] = _write(call)
+    async with _open_work(make, model, turns, mode=mode, window=40_000) as (stage, _, work):
+        for _ in range(turns):
+            await work()
         found = predict_bill([_as_row(each) for each in await stage.events_until(TurnAccounted, turns)])
     return 100 * (found.predicted / found.billed - 1)
+
+
+@asynccontextmanager
+async def _open_work(
+    make: type[Talk] | None, model: str, turns: int, *, lines: int = 0, head: int = 0, **options: Any
+) -> AsyncIterator[tuple[Stage, Client | Talk, Callable[[], Awaitable[None]]]]:
+    """A proxy, its client, and what does one of a session's turns: the model thinks and calls a tool, whose result is
+    made up and has so many ``lines``; its definition has ``head`` lines.
+    """
+    name = "Look" if make is None else "look"
+    call = {"type": "tool_use", "name": name, "input": {}}
+    replies = [model_says(think(), text(f"{n}."), {**call, "input": {"at": n}}) for n in range(turns)]
+    task = text("Please do this.\n" + _write("task", 100))
+    described = {"description": _write("head", head)} if head else {}
+    async with bare_stage({"replies": replies}, **options) as stage:
+        if make is None:
+            client, content = Client(stage.url, model=model, tools=[LOOK | described]), [task]
+
+            async def work() -> None:
+                nonlocal content
+                content = results(await client.turn(*content))
+                for each in content:
+                    each["content"] = _write(each["tool_use_id"], lines)
+
+            yield stage, client, work
+            return
+        (tool,) = make.body["tools"]
+        tool = {**tool, "function": tool["function"] | described} if "function" in tool else tool | described
+        options = {"model": model, "stream_options": {"include_usage": True}, "tools": [tool]}
+        talk = make(stage.url, members=options)
+        talk.history.append({"role": "user", "content": task["text"]})
+
+        async def talk_on() -> None:
+            known = len(talk.history)
+            talk.keep(await talk.send())
+            for each in talk.history[known:]:
+                if call := each.get("tool_call_id") or (each.get("output") and each["call_id"]):
+                    each["content" if "content" in each else "output"] = _write(call, lines)
+
+        yield stage, talk, talk_on
 
 
 def _as_row(event: TurnAccounted) -> dict[str, Any]:
@@ -176,4 +212,97 @@ def _write(seed: str, lines: int = 0) -> str:
     return "\n".join(f"{number:5}\t{' '.join(rng.choices(GREEK.split(), k=9))}" for number in range(lines))
 
 
-GROUP = Group("bills", (), {"tariffs": _bills, "programs": _programs, "contexts": _contexts, "predicted": _predictions})
+HOSTS = {
+    "Messages": "api.anthropic.com",
+    "Chat, gpt-5.6-terra": "api.openai.com",
+    "Responses, gpt-5.6-terra": "api.openai.com",
+}
+"""The providers of the made-up sessions in which managing is switched on."""
+
+LATER = (0, 1, 3, 10, 30)
+"""Turns after the first compaction at which its cost is shown."""
+
+Course = tuple[Sequence[Fraction], int]
+"""A switched session: its bill so far, relative to the unmanaged one, after each turn; the turn (from 0) of its first
+compaction.
+"""
+
+
+def _switching(_: Sequence[Server], quick: bool) -> list[Row]:
+    """What it costs to switch managing on, in percent of the bill so far: in made-up sessions after 1, 50 and 500
+    turns, and halfway through recorded ones, without memory tools. Before the first compaction no byte may change.
+    """
+    rows = []
+    for name, turns in product(HOSTS, (1,) if quick else (1, 50, 500)):
+        rows += trio.run(_switch, name, turns)
+    for developer, tariff in product(DEVELOPERS, (API_5M, API_1H, OPENAI)):
+        judged = [each for file in DEVELOPERS[developer] for each in judge_sessions(file, quick, tariff)]
+        results = [each.under(_switch_policy(len(each.reality.points) // 2)) for each in judged]
+        variant = f"{developer}, {tariff.name}"
+        rows += _rate(variant, [(each.ends, each.epochs[0].turn - 1) for each in results if each.epochs])
+        rows += [single("sessions without a compaction", variant, "", sum(not each.epochs for each in results))]
+    return rows
+
+
+def _switch_policy(turns: int) -> Policy:
+    return plan_by(by=lambda now, objects: planner(now, objects) if now.turn > turns else None)
+
+
+def _rate(variant: str, courses: Sequence[Course]) -> list[Row]:
+    """The cost of the first compactions. A session that ends earlier counts with its end."""
+    rows = []
+    for name, later in {**{f"{turns} turns later": turns for turns in LATER}, "at the end": NEVER}.items():
+        costs = [float(100 * (ends[min(first + later, len(ends) - 1)] - 1)) for ends, first in courses]
+        rows += [spread(f"first compaction, {name}", variant, "%", costs)] if costs else []
+    paid = [next((n for n, end in enumerate(ends[first:]) if end <= ends[first - 1]), None) for ends, first in courses]
+    rows += (
+        [spread("turns until it has paid", variant, "", known)] if (known := [n for n in paid if n is not None]) else []
+    )
+    return [*rows, single("sessions that end before", variant, "", paid.count(None))]
+
+
+async def _switch(name: str, turns: int) -> list[Row]:
+    make, model = TALKS[name]
+    variant, price = f"{name}, after turn {turns}", price_of(model)
+    async with _open_work(make, model, turns + 300, lines=min(60, 3_000 // turns), head=900, mode=Mode.OBSERVE) as (
+        stage,
+        client,
+        work,
+    ):
+        registry = stage.process.opener.registry
+        registry.settings = attrs.evolve(registry.settings, host=HOSTS[name])
+        for _ in range(turns):
+            await work()
+        await switch_on(stage)
+        first = NEVER
+        while len(client.bodies) <= first + LATER[-1]:
+            await work()
+            sent = stage.standin.messages
+            first = min(first, NEVER if sent[-1].body == client.bodies[-1] else len(sent) - 1)
+        found = await stage.events_until(TurnAccounted, len(sent))
+    billed, without = ([price.equivalents(getattr(each, side)) for each in found] for side in ("actual", "shadow"))
+    changed = sum(one.body != own for one, own in zip(sent[:first], client.bodies, strict=False))
+    refused = sum(each.status != 200 for each in sent) + len(stage.standin.violations)
+    tools = price.equivalents(Tokens(write_5m=Estimator.of(model).tokens(OWN_TOOLS))) / sum(without[: first + 1])
+    return [
+        single("requests changed before the first compaction", variant, "", changed, 0),
+        single("requests refused, broken rules", variant, "", refused, 0),
+        single("turns until the first compaction", variant, "", first - turns + 1),
+        single("tokens of the head read at it", variant, "", found[first].actual.read),
+        single("tokens written at it", variant, "", found[first].actual.write_5m),
+        single("memory tools, at it", variant, "%", float(100 * tools), 0.1),
+        *_rate(variant, [(list_ends(billed, without), first)]),
+    ]
+
+
+GROUP = Group(
+    "bills",
+    (),
+    {
+        "tariffs": _bills,
+        "programs": _programs,
+        "contexts": _contexts,
+        "predicted": _predictions,
+        "switching": _switching,
+    },
+)

@@ -61,7 +61,7 @@ def _traces(file: str, quick: bool) -> Sequence[tuple[Trace, Sequence[Demand], s
     return [(trace, demands(trace), model, developer) for trace, model, developer in traces]
 
 
-def _judged(
+def judge_sessions(
     file: str, quick: bool, tariff: JudgedTariff = API_5M, model: str | None = None, fixed: int = 41_000
 ) -> list[Judged]:
     """The long sessions of a file, each under its own model's prices unless there is a ``model``; ``fixed`` is the size
@@ -74,7 +74,7 @@ def _judged(
     return found
 
 
-def _policy(rule: Rule = RULE, *, hour: bool = False, by: Planner | None = None) -> Policy:
+def plan_by(rule: Rule = RULE, *, hour: bool = False, by: Planner | None = None) -> Policy:
     head = hour_after_a_break if hour else same_ttl
     return Policy(name="planned", about="", planner=by or partial(planner, rule=rule), head=head, has_memory=True)
 
@@ -139,7 +139,7 @@ def _settings(_: Sequence[Server], quick: bool) -> list[Row]:
     }
     rows, together = [], []
     for variant, (settings, hour, goal) in islice(variants.items(), FEWEST if quick else None):
-        results = [each.under(_policy(hour=hour)) for each in _judged(FIRST, quick, **settings)]
+        results = [each.under(plan_by(hour=hour)) for each in judge_sessions(FIRST, quick, **settings)]
         rows += _rows(variant, results, goal) + _ends(variant, results)
         together += results
     return [*rows, single("exact faults ÷ evictions", "all of these", "%", _faults(together), 0.5)] if rows else []
@@ -172,18 +172,18 @@ _KINDS: list[str] = [name for name, value in attrs.asdict(AGES, recurse=False).i
 
 def _aged(**changes: Any) -> Policy:
     """The rule with other ages."""
-    return _policy(attrs.evolve(RULE, ages=attrs.evolve(AGES, **changes)))
+    return plan_by(attrs.evolve(RULE, ages=attrs.evolve(AGES, **changes)))
 
 
 def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
     """The rule without each ingredient: cost and faults."""
     left_out: Mapping[str, Policy] = {
-        "the rule": _policy(),
-        "no cold epochs": _policy(by=lambda now, them: None if now.cold else planner(now, them)),
-        "only cold epochs": _policy(by=lambda now, them: planner(now, them) if now.cold else None),
-        "only at new exchanges": _policy(by=lambda now, them: planner(now, them) if now.exchange == now.turn else None),
-        "stubs, nothing evicted": _policy(by=_stubs),
-        "age from birth": _policy(by=_count_from_birth),
+        "the rule": plan_by(),
+        "no cold epochs": plan_by(by=lambda now, them: None if now.cold else planner(now, them)),
+        "only cold epochs": plan_by(by=lambda now, them: planner(now, them) if now.cold else None),
+        "only at new exchanges": plan_by(by=lambda now, them: planner(now, them) if now.exchange == now.turn else None),
+        "stubs, nothing evicted": plan_by(by=_stubs),
+        "age from birth": plan_by(by=_count_from_birth),
         "one age for all kinds": _aged(**dict.fromkeys(_KINDS, AGES.part)),
         "answers stay like files": _aged(answered=AGES.part),
         "what was done to a file since does not matter": _aged(whole_edited=AGES.whole, part_edited=AGES.part),
@@ -191,23 +191,25 @@ def _ablation(_: Sequence[Server], quick: bool) -> list[Row]:
         "size does not matter": _aged(**{name: attrs.evolve(getattr(AGES, name), fewer=0) for name in _KINDS}),
         "a new task does not matter": _aged(away=Fraction(1)),
         "the session's own record does not matter": _aged(scales=(Fraction(1), Fraction(1))),
-        "changes since do not matter": _policy(attrs.evolve(RULE, changes=0)),
-        "edits whole": _policy(attrs.evolve(RULE, replaced=NEVER)),
+        "changes since do not matter": plan_by(attrs.evolve(RULE, changes=0)),
+        "edits whole": plan_by(attrs.evolve(RULE, replaced=NEVER)),
         "what was said stays": _aged(said=Age(NEVER)),
-        "no protection after a fault": _policy(attrs.evolve(RULE, missed=-1)),
-        "no rent-or-buy": _policy(attrs.evolve(RULE, regret=Fraction(NEVER))),
-        "rent-or-buy at 1.0": _policy(attrs.evolve(RULE, regret=Fraction(1))),
-        "no least gain": _policy(attrs.evolve(RULE, gain=0)),
-        "no rewrite of a full window": _policy(attrs.evolve(RULE, full=Fraction(NEVER))),
-        "a full window without hurry": _policy(attrs.evolve(RULE, hurry=1)),
-        "overflow at 90 %": _policy(attrs.evolve(RULE, overflow=Fraction(9, 10))),
-        "no guard": _policy(attrs.evolve(RULE, margin=Fraction(NEVER))),
-        "behind, nothing warm": _policy(attrs.evolve(RULE, soon=-NEVER)),
-        "behind, all that has earned its price": _policy(attrs.evolve(RULE, soon=NEVER)),
+        "no protection after a fault": plan_by(attrs.evolve(RULE, missed=-1)),
+        "no rent-or-buy": plan_by(attrs.evolve(RULE, regret=Fraction(NEVER))),
+        "rent-or-buy at 1.0": plan_by(attrs.evolve(RULE, regret=Fraction(1))),
+        "no least gain": plan_by(attrs.evolve(RULE, gain=0)),
+        "no rewrite of a full window": plan_by(attrs.evolve(RULE, full=Fraction(NEVER))),
+        "a full window without hurry": plan_by(attrs.evolve(RULE, hurry=1)),
+        "overflow at 90 %": plan_by(attrs.evolve(RULE, overflow=Fraction(9, 10))),
+        "no guard": plan_by(attrs.evolve(RULE, margin=Fraction(NEVER))),
+        "behind, nothing warm": plan_by(attrs.evolve(RULE, soon=-NEVER)),
+        "behind, all that has earned its price": plan_by(attrs.evolve(RULE, soon=NEVER)),
     }
     rows = []
     for variant, policy in islice(left_out.items(), FEWEST if quick else None):
-        results, hour = ([each.under(policy) for each in _judged(FIRST, quick, tariff)] for tariff in (API_5M, API_1H))
+        results, hour = (
+            [each.under(policy) for each in judge_sessions(FIRST, quick, tariff)] for tariff in (API_5M, API_1H)
+        )
         if results:
             rows += [
                 single("billed", variant, "%", _billed(results)),
@@ -242,12 +244,12 @@ def _choose(choices: Sequence[Sequence[SessionResult]], among: Sequence[int]) ->
 
 def _developers(_: Sequence[Server], quick: bool) -> list[Row]:
     """The ages as they are, for each developer; and ages chosen on all developers but one, judged on that one."""
-    judged = [each for file in (FIRST, MORE, OTHERS) for each in _judged(file, quick)]
+    judged = [each for file in (FIRST, MORE, OTHERS) for each in judge_sessions(file, quick)]
     by_developer: dict[str, list[int]] = {}
     for number, each in enumerate(judged):
         by_developer.setdefault(each.developer, []).append(number)
     choices = [
-        [each.under(_policy(rule, hour=True)) for each in judged] for rule in (RULE, *GRID[: 1 if quick else None])
+        [each.under(plan_by(rule, hour=True)) for each in judged] for rule in (RULE, *GRID[: 1 if quick else None])
     ]
     rows, unseen = [], list[SessionResult]()
     for developer, own in by_developer.items():
@@ -279,9 +281,9 @@ def _frontier(_: Sequence[Server], quick: bool) -> list[Row]:
     """Bill and faults for each factor of all ages, in each mode."""
     rows = []
     for developer, files in DEVELOPERS.items():
-        judged = [each for file in files for each in _judged(file, quick)]
+        judged = [each for file in files for each in judge_sessions(file, quick)]
         for mode, times in product(FidelityMode, STAYS[: 1 if quick else None] if judged else ()):
-            results = [each.under(attrs.evolve(_policy(stay(times)), mode=mode)) for each in judged]
+            results = [each.under(attrs.evolve(plan_by(stay(times)), mode=mode)) for each in judged]
             variant = f"{developer}, {mode.name.lower()}, {float(times):g} times as long"
             rows += [*_rows(variant, results), *_ends(variant, results)]
     return rows
@@ -310,8 +312,8 @@ def _local(_: Sequence[Server], quick: bool) -> list[Row]:
     """The frontier of a local server: its time against the faults, by how much of the history an overflow leaves."""
     rows = []
     for file in (FIRST, OTHERS)[: 1 if quick else None]:
-        judged = _judged(file, quick, LOCAL)
-        named = {f"{left:,} tokens left": _policy(attrs.evolve(RULE, reread=left)) for left in LEFT}
+        judged = judge_sessions(file, quick, LOCAL)
+        named = {f"{left:,} tokens left": plan_by(attrs.evolve(RULE, reread=left)) for left in LEFT}
         for variant, policy in ({**named, "no compaction": UNCOMPACTED} if judged else {}).items():
             results = [each.under(attrs.evolve(policy, mode=FidelityMode.GRADED)) for each in judged]
             rows += [*_rows(f"{file}, {variant}", results), *_ends(f"{file}, {variant}", results)]

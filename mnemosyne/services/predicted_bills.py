@@ -108,13 +108,15 @@ def _predict(row: Row, last: _Counted | None) -> tuple[int, int] | None:
 
 def _predict_size(row: Row, last: _Counted) -> int:
     """The size of a prompt: the counted size of the branch's last one, and the estimated growth, at the scale of all
-    earlier growth.
+    earlier growth. Before any, growth is as estimated, whatever the scale of system prompt and tools; a smaller prompt
+    than the last one has its scale.
     """
     if last.model != row["model"] or not last.estimated:
         return int(row["estimated"])
-    counted, estimated = last.growth if all(last.growth) else (last.counted, last.estimated)
-    growth = Fraction((row["estimated"] - last.estimated) * counted, estimated)
-    return max(0, round(last.counted + growth))
+    growth, scale = row["estimated"] - last.estimated, last.growth
+    if not all(scale):
+        scale = (1, 1) if growth > 0 else (last.counted, last.estimated)
+    return max(0, round(last.counted + Fraction(growth * scale[0], scale[1])))
 
 
 def _scale(expected: Tokens, size: int) -> Tokens:

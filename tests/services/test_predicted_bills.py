@@ -37,15 +37,15 @@ def turn(
     return {**about, **sides, **flags, **terms, "counted": counted, "estimated": estimated, **other}
 
 
-def test_a_later_prompt_is_the_counted_size_of_the_last_one_and_its_growth_at_that_scale() -> None:
-    found = predict_bill([turn(2_000, 1_000), turn(3_000, 1_500)])
-    assert (found.predicted, found.billed, found.error) == (3_000 * PRICE, 3_000 * PRICE, 0.0)
+def test_a_second_prompt_is_the_counted_size_of_the_first_one_and_its_estimated_growth() -> None:
+    """The first one is mostly system prompt and tools, whose scale is another."""
+    found = predict_bill([turn(2_000, 1_000), turn(2_500, 1_500)])
+    assert (found.predicted, found.billed, found.error) == (2_500 * PRICE, 2_500 * PRICE, 0.0)
 
 
 def test_growth_is_predicted_at_the_scale_of_earlier_growth() -> None:
-    """System prompt and tools have a different scale."""
     found = predict_bill([turn(1_000, 2_000), turn(2_000, 2_500), turn(4_000, 3_500)])
-    assert found.predicted == (1_250 + 4_000) * PRICE
+    assert found.predicted == (1_500 + 4_000) * PRICE
 
 
 def test_a_first_request_is_left_out_because_other_sessions_may_have_cached_a_part_of_it() -> None:

@@ -31,7 +31,7 @@ from mnemosyne.domain.history.time_travel import history_of
 from mnemosyne.domain.session.ledger import is_compared
 from mnemosyne.domain.session.ledger_events import TurnAccounted
 from mnemosyne.domain.session.round_events import Mode
-from mnemosyne.domain.window.planning import planner
+from mnemosyne.domain.window.planning import Candidates, Plan, Situation, planner
 from mnemosyne.domain.window.situation import OWN_TOOLS
 from mnemosyne.services.manifests import manifest_of
 from mnemosyne.services.predicted_bills import predict_bill
@@ -235,17 +235,25 @@ def _switching(_: Sequence[Server], quick: bool) -> list[Row]:
     rows = []
     for name, turns in product(HOSTS, (1,) if quick else (1, 50, 500)):
         rows += trio.run(_switch, name, turns)
-    for developer, tariff in product(DEVELOPERS, (API_5M, API_1H, OPENAI)):
+    for developer, tariff, most in product(DEVELOPERS, (API_5M, API_1H, OPENAI), (None, Fraction(1, 1000))):
         judged = [each for file in DEVELOPERS[developer] for each in judge_sessions(file, quick, tariff)]
-        results = [each.under(_switch_policy(len(each.reality.points) // 2)) for each in judged]
-        variant = f"{developer}, {tariff.name}"
-        rows += _rate(variant, [(each.ends, each.epochs[0].turn - 1) for each in results if each.epochs])
-        rows += [single("sessions without a compaction", variant, "", sum(not each.epochs for each in results))]
+        results = [each.under(_switch_policy(len(each.reality.points) // 2, most)) for each in judged]
+        courses = [(each.ends, each.epochs[0].turn - 1) for each in results if each.epochs]
+        courses = [(ends, first) for ends, first in courses if ends[first - 1] == 1]  # no compaction by its client
+        variant = f"{developer}, {tariff.name}{'' if most is None else ', for at most 0.1 %'}"
+        rows += [*_rate(variant, courses), single("sessions compacted", variant, "", len(courses))]
     return rows
 
 
-def _switch_policy(turns: int) -> Policy:
-    return plan_by(by=lambda now, objects: planner(now, objects) if now.turn > turns else None)
+def _switch_policy(turns: int, most: Fraction | None) -> Policy:
+    """The rule after this many turns; with ``most``, a first compaction costs at most this share of the bill so far."""
+
+    def plan(situation: Situation, candidates: Candidates) -> Plan | None:
+        found = planner(situation, candidates) if situation.turn > turns else None
+        waits = found is not None and most is not None and situation.last_epoch is None
+        return None if waits and found.price > most * situation.shadow else found
+
+    return plan_by(by=plan)
 
 
 def _rate(variant: str, courses: Sequence[Course]) -> list[Row]:

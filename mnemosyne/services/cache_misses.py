@@ -442,6 +442,7 @@ _UNREAD = {
     Unread.ALL: "unrecorded: nothing was read, not even the tools",
     Unread.PREFIX: "unrecorded: reads ended before the recorded messages",
     Unread.HEAD: "unrecorded: tools and system prompt were read, but no message",
+    Unread.OTHER_HEAD: "the client changed its tools, system prompt or settings",
     Unread.MESSAGES: "unrecorded: reads ended between two messages",
     Unread.UNTIMED: "the entry expired or the provider lost it: the record has no times",
 }

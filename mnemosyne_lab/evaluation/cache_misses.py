@@ -6,7 +6,8 @@ and, if a request reads an entry that the previous one missed, that the provider
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from mnemosyne.domain.cost.cache_misses import (
     count_entries,
     explain_reading,
 )
-from mnemosyne.domain.cost.catalogue import find_tariff_name, model_of, tariff_of
+from mnemosyne.domain.cost.catalogue import bare_name, find_tariff_name, model_of, tariff_of
 from mnemosyne.domain.cost.prices import Terms, Tokens
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheRules, rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
@@ -37,6 +38,12 @@ from mnemosyne_lab.evaluation.reading import times_of
 
 _FILLER = "word "
 _UNNAMED = "claude"
+
+_THINKING = {"claude-opus-4-6": 17}
+"""Tokens that thinking adds to the head of a model's prompt: in all six public sessions that switched it."""
+
+_NEAR = 20
+"""Heads of one session differ by at most 1/20 of the largest."""
 
 
 @attrs.frozen(kw_only=True)
@@ -165,8 +172,10 @@ class _Reader:
     def __init__(self, requests: Sequence[RecordedRequest]) -> None:
         self._requests = requests
         self._ttl = "1h" if _lives_an_hour(requests) else "5m"
-        self._thinking = _find_thinking(requests)
-        self._heads = {each.usage.read for each in requests if len(each.messages) == 1} - {0}
+        self._heads = _find_heads(requests)
+        runs = _list_runs(requests, self._heads)
+        self._thinking = _find_thinking(runs, self._heads)
+        self._head_of = {each.turn: run[0].usage.read for run in runs for each in run}
         first = requests[0]
         estimator = Estimator.of(first.model)
         messages = sum(estimator.tokens(features_of_message(message)) for message in first.messages)
@@ -196,11 +205,12 @@ class _Reader:
         assert found is not None
         if used.read not in self._heads:
             return found
-        # The reads are as long as those of a request with a single message, which narrows the place.
+        # The reads end where tools and system prompt do, which narrows the place.
         prefix = MissCause.UNRECORDED, Unread.PREFIX.value
+        is_same = self._head_of[before.turn] in (0, used.read)
+        place = Unread.HEAD if is_same else Unread.OTHER_HEAD
         named = (
-            attrs.evolve(each, name=Unread.HEAD.value) if (each.cause, each.name) == prefix else each
-            for each in found.causes
+            attrs.evolve(each, name=place.value) if (each.cause, each.name) == prefix else each for each in found.causes
         )
         return attrs.evolve(found, causes=tuple(named))
 
@@ -236,16 +246,45 @@ class _Reader:
         return layout
 
 
-def _find_thinking(requests: Sequence[RecordedRequest]) -> Mapping[int, bool]:
-    """Whether thinking was on for the request of each turn. Requests that read each other's entries have the same
-    settings, so it was on for all of them if one of their replies thinks.
+def _find_heads(requests: Sequence[RecordedRequest]) -> set[int]:
+    """The sizes of tools and system prompt: the reads of requests with a single message, and those that several misses
+    have in common, although the messages have grown between them.
+    """
+    missed = Counter(now.usage.read for last, now in pairwise(requests) if now.usage.read < _entries(last))
+    first = {each.usage.read for each in requests if len(each.messages) == 1}
+    return (first | {read for read, times in missed.items() if times > 1}) - {0}
+
+
+def _list_runs(requests: Sequence[RecordedRequest], heads: Collection[int]) -> list[list[RecordedRequest]]:
+    """The requests in runs with the same tools, system prompt and settings: a request that reads more than a head has
+    those of the one whose entry it reads.
     """
     runs: list[list[RecordedRequest]] = []
+    by_entry: dict[int, list[RecordedRequest]] = {}
+    largest = max(heads, default=None)
     for last, now in zip((None, *requests), requests, strict=False):
-        if last is None or (now.usage.read < _entries(last) and now.origin is Origin.CONTINUES):
-            runs.append([])
-        runs[-1].append(now)
-    return {each.turn: any(other.thought for other in run) for run in runs for each in run}
+        read = now.usage.read
+        missed = last is not None and now.origin is Origin.CONTINUES and read < _entries(last)
+        if not runs or (missed and (largest is None or read <= largest + largest // _NEAR)):
+            own: list[RecordedRequest] = []
+            runs.append(own)
+        elif missed:
+            own = by_entry.get(read, own)
+        own.append(now)
+        by_entry[_entries(now)] = own
+    return runs
+
+
+def _find_thinking(runs: Sequence[Sequence[RecordedRequest]], heads: Collection[int]) -> Mapping[int, bool]:
+    """Whether thinking was on for the request of each turn: for a whole run if one of its replies thinks, or if
+    thinking's own text makes the head that it reads longer than another one of the session.
+    """
+
+    def thinks(run: Sequence[RecordedRequest]) -> bool:
+        shorter = run[0].usage.read - _THINKING.get(bare_name(run[0].model), 0)
+        return any(each.thought for each in run) or 0 < shorter < run[0].usage.read and shorter in heads
+
+    return {each.turn: on for run in runs for on in (thinks(run),) for each in run}
 
 
 def _entries(request: RecordedRequest) -> int:

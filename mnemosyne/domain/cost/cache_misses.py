@@ -75,6 +75,8 @@ class Unread(Enum):
     """The reads ended in front of the recorded messages: in the tools, the system prompt or the first reminders."""
     HEAD = "head"
     """Tools and system prompt were read, so they did not change; no recorded message was."""
+    OTHER_HEAD = "other head"
+    """The same, but they are others than those of the previous request."""
     MESSAGES = "messages"
     """The reads ended between the recorded messages."""
     UNTIMED = "untimed"

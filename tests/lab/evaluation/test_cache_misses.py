@@ -111,6 +111,29 @@ def test_reads_as_long_as_a_first_request_s_ended_after_tools_and_system_prompt(
         assert [each.cold.name for each in last.causes] == [place.value]
 
 
+def test_what_several_misses_read_is_the_head_and_a_head_of_another_size_was_changed() -> None:
+    """Thinking makes the head of one model longer, also where no reply shows its thinking."""
+    sizes = {1: HEAD - 900, 3: HEAD - 900, 5: HEAD - 900, 7: HEAD - 917, 8: HEAD - 900, 9: HEAD - 917, 11: HEAD + 2_500}
+    turns, entry = [], 0
+    for number in range(1, 12):
+        size = HEAD + 800 * number
+        reads = sizes.get(number, entry)
+        turns.append((f"10:{number:02}:00Z", reads, size - reads))
+        entry = size
+    found = {each.turn: each.causes[0].cold.name for each in read(session(*turns)) if each.causes}
+    heads = {3: "head", 5: "head", 7: "other head", 8: "other head", 9: "other head"}
+    assert found == {1: "main", **heads, 11: "messages"}
+    model = {"model": "claude-opus-4-6"}
+    thinking = {each.turn: each.causes[0].cold.name for each in read(session(*turns, **model)) if each.causes}
+    assert thinking == {**found, **dict.fromkeys((7, 8, 9), "thinking")}
+
+
+def test_a_request_that_reads_an_older_entry_has_the_settings_of_that_one() -> None:
+    turns = [("10:00:00Z", 9_000, HEAD), ("10:01:00Z", HEAD + 9_000, 800), ("10:02:00Z", 0, HEAD + 9_900)]
+    found = read(session(*turns, ("10:03:00Z", HEAD + 9_800, 900), thinks=(1,)))
+    assert [each.causes[0].cold.name for each in found if each.causes] == ["main", "thinking", "thinking"]
+
+
 def test_without_times_only_a_complete_miss_can_be_expiry() -> None:
     turns = [("10:00:00Z", 0, HEAD), ("10:01:00Z", HEAD - 900, 1700), ("10:02:00Z", 0, HEAD + 1600)]
     untimed = session(*turns, system=WORDS)

@@ -282,7 +282,7 @@ def _find_thinking(runs: Sequence[Sequence[RecordedRequest]], heads: Collection[
 
     def thinks(run: Sequence[RecordedRequest]) -> bool:
         shorter = run[0].usage.read - _THINKING.get(bare_name(run[0].model), 0)
-        return any(each.thought for each in run) or 0 < shorter < run[0].usage.read and shorter in heads
+        return any(each.thought for each in run) or (0 < shorter < run[0].usage.read and shorter in heads)
 
     return {each.turn: on for run in runs for on in (thinks(run),) for each in run}
 

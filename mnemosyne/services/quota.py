@@ -81,7 +81,7 @@ def add_up_shares(shares: Mapping[AttemptKey, float], group_of: Callable[[Attemp
     groups: dict[Group, float] = {}
     for key, share in shares.items():
         group = group_of(key)
-        groups[group] = groups.get(group, 0.0) + share
+        groups[group] = round(groups.get(group, 0.0) + share, 9)  # without the errors of binary fractions
     return groups
 
 

@@ -22,15 +22,14 @@ from benchmarks.recordings import FIRST, list_raw
 from campaigns.payers.playing import PAYERS, WITHIN, hold, play_turns
 from campaigns.payers.programs import Program, dearest, run
 from campaigns.scenarios.scene import in_memory
-from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.tariffs import PaidIn
 from mnemosyne.domain.cost.tokens import Estimator
 from mnemosyne.domain.history.manifest import Manifest
 from mnemosyne.domain.history.time_travel import history_of
-from mnemosyne.domain.session.ledger import is_compared
+from mnemosyne.domain.session.ledger import equivalents, is_compared
 from mnemosyne.domain.session.ledger_events import TurnAccounted
-from mnemosyne.domain.session.round_events import Mode
+from mnemosyne.domain.session.round_events import EpochBegan, Mode
 from mnemosyne.domain.window.planning import Candidates, Plan, Situation, planner
 from mnemosyne.domain.window.situation import OWN_TOOLS
 from mnemosyne.services.manifests import manifest_of
@@ -260,57 +259,50 @@ def _rate(variant: str, courses: Sequence[Course]) -> list[Row]:
     """The cost of the first compactions. A session that ends earlier counts with its end."""
     rows = []
     for name, later in {**{f"{turns} turns later": turns for turns in LATER}, "at the end": NEVER}.items():
-        costs = [float(100 * (ends[min(first + later, len(ends) - 1)] - 1)) for ends, first in courses]
+        costs = [float(100 * (ends[first:][: later + 1][-1] - 1)) for ends, first in courses]
         rows += [spread(f"first compaction, {name}", variant, "%", costs)] if costs else []
     paid = [next((n for n, end in enumerate(ends[first:]) if end <= ends[first - 1]), None) for ends, first in courses]
-    rows += (
-        [spread("turns until it has paid", variant, "", known)] if (known := [n for n in paid if n is not None]) else []
-    )
+    known = [turns for turns in paid if turns is not None]
+    rows += [spread("turns until it has paid", variant, "", known)] if known else []
     return [*rows, single("sessions that end before", variant, "", paid.count(None))]
 
 
 async def _switch(name: str, turns: int) -> list[Row]:
-    make, model = TALKS[name]
-    variant, price = f"{name}, after turn {turns}", price_of(model)
-    async with _open_work(make, model, turns + 300, lines=min(60, 3_000 // turns), head=900, mode=Mode.OBSERVE) as (
-        stage,
-        client,
-        work,
-    ):
+    (make, model), variant = TALKS[name], f"{name}, after turn {turns}"
+    work = _open_work(make, model, turns + 300, lines=min(60, 3_000 // turns), head=900, mode=Mode.OBSERVE)
+    async with work as (stage, client, go_on):
         registry = stage.process.opener.registry
         registry.settings = attrs.evolve(registry.settings, host=HOSTS[name])
         for _ in range(turns):
-            await work()
+            await go_on()
         await switch_on(stage)
-        first = NEVER
-        while len(client.bodies) <= first + LATER[-1]:
-            await work()
-            sent = stage.standin.messages
-            first = min(first, NEVER if sent[-1].body == client.bodies[-1] else len(sent) - 1)
-        found = await stage.events_until(TurnAccounted, len(sent))
-    billed, without = ([price.equivalents(getattr(each, side)) for each in found] for side in ("actual", "shadow"))
+        epochs: list[EpochBegan] = []
+        while not epochs or len(client.bodies) <= epochs[0].turn + LATER[-1]:
+            await go_on()
+            epochs = epochs or await stage.events_of(EpochBegan)
+        found = await stage.events_until(TurnAccounted, len(client.bodies))
+        sent, first = stage.standin.messages, epochs[0].turn - 1
+    compared = [(each.actual, each.shadow if is_compared(each) else each.actual) for each in found]
+    billed, without = ([equivalents(each, model) for each in side] for side in zip(*compared, strict=True))
+    ends, tools = list_ends(billed, without), Tokens(write_5m=Estimator.of(model).tokens(OWN_TOOLS))
     changed = sum(one.body != own for one, own in zip(sent[:first], client.bodies, strict=False))
     refused = sum(each.status != 200 for each in sent) + len(stage.standin.violations)
-    tools = price.equivalents(Tokens(write_5m=Estimator.of(model).tokens(OWN_TOOLS))) / sum(without[: first + 1])
     return [
-        single("requests changed before the first compaction", variant, "", changed, 0),
-        single("requests refused, broken rules", variant, "", refused, 0),
-        single("turns until the first compaction", variant, "", first - turns + 1),
-        single("tokens of the head read at it", variant, "", found[first].actual.read),
+        single(
+            "requests changed before the first compaction, refused, or against a rule",
+            variant,
+            "",
+            changed + refused,
+            0,
+        ),
+        single("the switch, until then", variant, "%", float(100 * (ends[first - 1] - 1)), 0.1),
+        single("turns until then", variant, "", first - turns),
+        single("tokens read at it", variant, "", found[first].actual.read),
         single("tokens written at it", variant, "", found[first].actual.write_5m),
-        single("memory tools, at it", variant, "%", float(100 * tools), 0.1),
-        *_rate(variant, [(list_ends(billed, without), first)]),
+        single("memory tools, at it", variant, "%", float(100 * equivalents(tools, model) / sum(without[: first + 1]))),
+        *_rate(variant, [(ends, first)]),
     ]
 
 
-GROUP = Group(
-    "bills",
-    (),
-    {
-        "tariffs": _bills,
-        "programs": _programs,
-        "contexts": _contexts,
-        "predicted": _predictions,
-        "switching": _switching,
-    },
-)
+PARTS = {"tariffs": _bills, "programs": _programs, "contexts": _contexts, "predicted": _predictions}
+GROUP = Group("bills", (), {**PARTS, "switching": _switching})

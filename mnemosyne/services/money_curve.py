@@ -1,6 +1,6 @@
 """A branch's cost turn by turn, next to its simulated cost without Mnemosyne, as numbers and as SVG."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import attrs
@@ -31,9 +31,7 @@ class MoneyPoint:
 
 @attrs.frozen(kw_only=True)
 class MoneyCurve:
-    """The points in order; ``unit`` is ``dollars``, or ``tokens of input`` if no reply has a known price. The dollars
-    omit the ``unpriced`` replies.
-    """
+    """The points in order, in ``dollars`` without ``unpriced`` replies, or in ``tokens of input`` without any price."""
 
     unit: str
     unpriced: int
@@ -47,22 +45,16 @@ def money_curve(rows: Sequence[Row], balances: Sequence[Balance]) -> MoneyCurve:
     sums = dict.fromkeys(_LINES, 0.0)
     points = []
     for number, (row, balance) in enumerate(zip(rows, balances, strict=False), 1):
-        amounts = _in_dollars(balance) if priced else _in_tokens(balance)
-        sums = {line: sums[line] + amounts[line] for line in _LINES}
+        amounts = _in_dollars(balance) if priced else (balance.unmanaged, balance.expected, balance.billed)
+        sums = {line: sums[line] + float(amount) for line, amount in zip(_LINES, amounts, strict=True)}
         points.append(MoneyPoint(number=number, branch=row["branch"], turn=row["turn"], **sums))
-    return MoneyCurve(
-        unit="dollars" if priced else "tokens of input", unpriced=total.unpriced if priced else 0, points=points
-    )
+    unit = "dollars" if priced else "tokens of input"
+    return MoneyCurve(unit=unit, unpriced=total.unpriced if priced else 0, points=points)
 
 
-def _in_dollars(balance: Balance) -> Mapping[str, float]:
+def _in_dollars(balance: Balance) -> Sequence[float]:
     amounts = (balance.nanodollars_unmanaged, balance.nanodollars_expected + balance.helpers, balance.nanodollars)
-    return {line: float(amount / NANODOLLARS) for line, amount in zip(_LINES, amounts, strict=True)}
-
-
-def _in_tokens(balance: Balance) -> Mapping[str, float]:
-    amounts = (balance.unmanaged, balance.expected, balance.billed)
-    return {line: float(amount) for line, amount in zip(_LINES, amounts, strict=True)}
+    return [amount / NANODOLLARS for amount in amounts]
 
 
 _LINES = ("unmanaged", "expected", "actual")

@@ -108,8 +108,7 @@ def _predict(row: Row, last: _Counted | None) -> tuple[int, int] | None:
 
 def _predict_size(row: Row, last: _Counted) -> int:
     """The size of a prompt: the counted size of the branch's last one, and the estimated growth, at the scale of all
-    earlier growth. Before any, growth is as estimated, whatever the scale of system prompt and tools; a smaller prompt
-    than the last one has its scale.
+    earlier growth, if there is any. A smaller prompt has the scale of the last one.
     """
     if last.model != row["model"] or not last.estimated:
         return int(row["estimated"])

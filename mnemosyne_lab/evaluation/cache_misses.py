@@ -23,7 +23,7 @@ from mnemosyne.domain.cost.cache_misses import (
     count_entries,
     explain_reading,
 )
-from mnemosyne.domain.cost.catalogue import bare_name, find_tariff_name, model_of, tariff_of
+from mnemosyne.domain.cost.catalogue import find_tariff_name, model_of, tariff_of
 from mnemosyne.domain.cost.prices import Terms, Tokens
 from mnemosyne.domain.cost.prompt_cache import Cache, CacheRules, rules_of
 from mnemosyne.domain.cost.prompt_layout import PromptLayout, lay_out
@@ -32,6 +32,7 @@ from mnemosyne.domain.cost.tokens import Estimator, features_of_message, feature
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.wire import transcript
 from mnemosyne.domain.wire.blocks import is_result
+from mnemosyne.domain.wire.model_names import bare_name
 from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 from mnemosyne.services.cache_misses import MissGroup, PricedCold, group_misses, price_causes
 from mnemosyne_lab.evaluation.reading import times_of

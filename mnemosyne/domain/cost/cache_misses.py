@@ -390,13 +390,9 @@ class _Reading:
             # The request lacks something that the previous one had.
             return ColdTokens(cause=MissCause.MESSAGES, culprit=Culprit.CLIENT, tokens=0)
         head = sent.layout.head
-        if sent.lacks == "times":
-            place = Unread.UNTIMED
-        elif not self._read:
-            place = Unread.ALL
-        else:
-            ends_in_messages = head and self._read > self._new[head - 1].tokens * self._scale + self._counted // _SURE
-            place = Unread.MESSAGES if ends_in_messages else Unread.PREFIX
+        ends_in_messages = head and self._read > self._new[head - 1].tokens * self._scale + self._counted // _SURE
+        place = Unread.MESSAGES if ends_in_messages else Unread.PREFIX if self._read else Unread.ALL
+        place = Unread.UNTIMED if sent.lacks == "times" else place
         return ColdTokens(cause=MissCause.UNRECORDED, culprit=Culprit.CLIENT, tokens=0, name=place.value)
 
     # Positions

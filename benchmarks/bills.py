@@ -249,8 +249,9 @@ def _switch_policy(turns: int, most: Fraction | None) -> Policy:
 
     def plan(situation: Situation, candidates: Candidates) -> Plan | None:
         found = planner(situation, candidates) if situation.turn > turns else None
-        waits = found is not None and most is not None and situation.last_epoch is None
-        return None if waits and found.price > most * situation.shadow else found
+        if found is None or most is None or situation.last_epoch is not None:
+            return found
+        return found if found.price <= most * situation.shadow else None
 
     return plan_by(by=plan)
 

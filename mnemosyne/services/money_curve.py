@@ -45,8 +45,9 @@ def money_curve(rows: Sequence[Row], balances: Sequence[Balance]) -> MoneyCurve:
     sums = dict.fromkeys(_LINES, 0.0)
     points = []
     for number, (row, balance) in enumerate(zip(rows, balances, strict=False), 1):
-        amounts = _in_dollars(balance) if priced else (balance.unmanaged, balance.expected, balance.billed)
-        sums = {line: sums[line] + float(amount) for line, amount in zip(_LINES, amounts, strict=True)}
+        in_tokens = (balance.unmanaged, balance.expected, balance.billed)
+        amounts = _in_dollars(balance) if priced else [float(amount) for amount in in_tokens]
+        sums = {line: sums[line] + amount for line, amount in zip(_LINES, amounts, strict=True)}
         points.append(MoneyPoint(number=number, branch=row["branch"], turn=row["turn"], **sums))
     unit = "dollars" if priced else "tokens of input"
     return MoneyCurve(unit=unit, unpriced=total.unpriced if priced else 0, points=points)

@@ -123,8 +123,8 @@ def test_what_several_misses_read_is_the_head_and_a_head_of_another_size_was_cha
     found = {each.turn: each.causes[0].cold.name for each in read(session(*turns)) if each.causes}
     heads = {3: "head", 5: "head", 7: "other head", 8: "other head", 9: "other head"}
     assert found == {1: "main", **heads, 11: "messages"}
-    model = {"model": "claude-opus-4-6"}
-    thinking = {each.turn: each.causes[0].cold.name for each in read(session(*turns, **model)) if each.causes}
+    recorded = session(*turns, model="claude-opus-4-6")
+    thinking = {each.turn: each.causes[0].cold.name for each in read(recorded) if each.causes}
     assert thinking == {**found, **dict.fromkeys((7, 8, 9), "thinking")}
 
 

@@ -197,7 +197,8 @@ class Sessions:
         self.taken += 1
         return HelperRequest(IDENTITY, self.orders[self.taken - 1])
 
-    async def tell(self, identity: Identity, done: HelperDone) -> bool:
+    async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
+        assert done is not None
         self.told.append(done)
         return True
 

@@ -35,7 +35,7 @@ from mnemosyne.services.memories import FoundObject
 from mnemosyne.services.windows import Listing
 from tests.cli.logs import OBJECT
 from tests.cli.running import run, run_json
-from tests.domain.remembered import made, summarized
+from tests.domain.remembered import made, remembered, summarized
 from tests.domain.talks import on_topics
 from tests.replay.recordings import played, session, streams
 from tests.replay.session_tapes import tape_of
@@ -191,7 +191,7 @@ def test_object_of_another_session_is_reported_with_that_session(command: str) -
 
 
 def test_a_short_form_that_keeps_every_specific_is_not_said_to_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    known = reduce(evolve, (made("abc2345", 1), summarized("abc2345", Fidelity.DETAILED, 3)), Memory())
+    known = remembered(made("abc2345", 1), summarized("abc2345", Fidelity.DETAILED, 3))
     _print_renditions(known.objects["abc2345"])
     original, short, _ = capsys.readouterr().out.strip().splitlines()[1:4]
     assert original.endswith("nothing")

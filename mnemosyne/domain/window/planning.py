@@ -261,7 +261,7 @@ def _find_excess(situation: Situation, size: int, rule: Rule) -> Fraction:
 def is_last_chance(situation: Situation, rule: Rule = RULE) -> bool:
     """Whether a rewrite to the smaller size that the client would send may be too expensive after this request."""
     excesses = ((each, _find_excess(each, each.prompt, rule)) for each in situation.in_each_unit())
-    late = any(excess > max(0, _find_left(each, each.prompt, rule)) for each, excess in excesses)
+    late = any(excess > max(Fraction(0), _find_left(each, each.prompt, rule)) for each, excess in excesses)
     return late and not situation.cold
 
 

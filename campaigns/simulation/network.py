@@ -12,7 +12,7 @@ from mnemosyne.domain.wire.exchange import ReplyHead, UpstreamRequest
 from mnemosyne.errors import ReplyCut, UpstreamFailed
 from mnemosyne_lab.provider.choosing import Model
 from mnemosyne_lab.provider.delivery import Chunk, CloseIdle, Cut, Head, Step, Wait
-from mnemosyne_lab.provider.provider import Provider, Received
+from mnemosyne_lab.provider.provider import Provider
 from mnemosyne_lab.provider.script import Script
 from mnemosyne_lab.provider.server import SECRET, HttpExchange, Standin
 from tests.http.raw_client import Pairs, RawReply
@@ -45,10 +45,7 @@ class MemoryProvider(Standin):
             body=request.body,
         )
         self.exchanges.append(exchange)
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in exchange.headers]
-        received = Received(exchange.number, exchange.method, exchange.target, headers, exchange.body, exchange.at)
-        answer = self._provider.answer(received)
-        exchange.rule = answer.rule
+        answer = self._answer(exchange)
 
         def steps() -> Iterator[Step]:
             for step in answer.steps:

@@ -136,11 +136,15 @@ class Standin:
         if self._keep is not None:
             del self.exchanges[: -self._keep]
         exchange.body = await connection.body()
+        return await self._respond(connection, exchange, self._answer(exchange))
+
+    def _answer(self, exchange: HttpExchange) -> Answer:
+        """The provider's answer to a request that was received whole."""
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in exchange.headers]
         received = Received(exchange.number, exchange.method, exchange.target, headers, exchange.body, exchange.at)
         answer = self._provider.answer(received)
         exchange.rule = answer.rule
-        return await self._respond(connection, exchange, answer)
+        return answer
 
     async def _respond(self, connection: "Connection", exchange: HttpExchange, answer: Answer) -> bool:
         closes = literal = False

@@ -27,7 +27,7 @@ from mnemosyne.config import CONFIG_VARIABLE, OPTIONS_VARIABLE, SETTINGS, Config
 from mnemosyne.domain.helper.model import HelperFailed, HelperModel, HelperPrompt, object_of
 from mnemosyne.domain.session.budget import DAY, DaySpending
 from mnemosyne.errors import MnemosyneError
-from mnemosyne.figures import dollars_text, percent_text
+from mnemosyne.figures import dollars_text, percent_text, plural, seconds_text
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -482,7 +482,8 @@ def _lag(how: str, events: int | None, seconds: float | None, held: float | None
         return Finding("open", f"{how}; its lag is unknown, because the database does not answer")
     if not events:
         return Finding("good", f"{how}; read models are up to date")
-    behind = f"{how}; read models are {events} events behind the log, by {seconds:g} s"
+    late = seconds_text(round(seconds * 1e6))
+    behind = f"{how}; read models are {plural(events, 'event')} behind the log, by {late}"
     if held is not None and held >= HELD_SECONDS:
         return Finding(
             "open",

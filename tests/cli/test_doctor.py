@@ -166,7 +166,7 @@ def test_port_is_free_or_taken_or_ours_and_our_worker_works(tmp_path: Path, upst
     query(dsn, FORGOTTEN_LONG_AGO)
     (finding,) = look("worker", at)
     assert finding.verdict == "open"
-    assert finding.text.startswith("not running; read models are 1 events behind the log, by ")
+    assert finding.text.startswith("not running; read models are 1 event behind the log, by ")
     with provider() as stranger:
         (finding,) = look("port", circumstances(tmp_path, upstream, **_port(stranger.url)))
     assert finding.verdict == "bad"
@@ -182,7 +182,7 @@ def test_port_is_free_or_taken_or_ours_and_our_worker_works(tmp_path: Path, upst
         (
             {"state": "working", "seconds": 0.0, "events_behind": 2, "seconds_behind": 99.0, "seconds_held": 0.0},
             "open",
-            "working; read models are 2 events behind the log, by 99 s",
+            "working; read models are 2 events behind the log, by 1 min 39",
         ),
     ],
 )

@@ -253,17 +253,15 @@ class _Run:
             limit=self._limit,
             billed=self._billed,
             shadow=self._shadow,
-            unmanaged=self._count_unmanaged(before) + appended.tokens - before.tokens,
+            unmanaged=(self._points[-1].unmanaged_tokens if self._points else before.tokens)
+            + appended.tokens
+            - before.tokens,
             last_epoch=self._epochs[-1].turn if self._epochs else None,
             exchange=request.exchange,
             mode=self._policy.mode,
             reuse=count_reuse(self._reuse, self._items),
             also=(self._dollars_so_far(),) if PaidIn.DOLLARS in self._settings.tariff.tariff.units[1:] else (),
         )
-
-    def _count_unmanaged(self, before: Prompt) -> int:
-        """The size of the last prompt without a policy, as the server's ledger knows it."""
-        return self._points[-1].unmanaged_tokens if self._points else before.tokens
 
     def _dollars_so_far(self) -> CostSoFar:
         """The cost in dollars, which must not rise either when another unit is weighed."""

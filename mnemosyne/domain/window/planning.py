@@ -297,8 +297,9 @@ def _rewrite_to_fit(
 def _cold(situation: Situation, objects: Sequence[Candidate], rule: Rule) -> Plan | NoRewrite:
     """The epoch after the cache has expired. If that is too expensive to write, no more stays than the client has."""
     fidelities = want(situation, objects, rule)
-    size, units = size_after(situation, objects, fidelities), situation.in_each_unit()
-    if any(_find_rest(each, objects, fidelities, rule) < 0 < _find_excess(each, size, rule) for each in units):
+    more, units = size_after(situation, objects, fidelities) - situation.unmanaged, situation.in_each_unit()
+    is_much = more >= find_least_gain(situation, rule)
+    if is_much and any(_find_rest(each, objects, fidelities, rule) < 0 for each in units):
         fidelities = _want_to_fit(situation, objects, rule, follows=True)
     return _plan(fidelities, "the provider's cache has forgotten the session")
 

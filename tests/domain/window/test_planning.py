@@ -329,7 +329,7 @@ def test_a_cold_rewrite_leaves_no_more_than_the_client_sends_if_writing_it_costs
     now = holding(objects, unmanaged=42_000, idle=5 * MINUTE)
     rich, poor = (not_none(planned(with_left(now, left), *objects)) for left in (90_000, 60_000))
     assert [*rich.fidelities] == ["id20"]
-    as_large = attrs.evolve(now, unmanaged=now.prompt - 4_000)
+    as_large = attrs.evolve(now, unmanaged=now.prompt - 12_000)
     assert planned(with_left(as_large, -1_000_000), *objects) == rich
     assert now.prompt - sum_freed(objects, poor.fidelities) <= RULE.margin * now.unmanaged
 

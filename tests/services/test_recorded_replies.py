@@ -61,10 +61,15 @@ async def test_request_that_is_not_recorded_takes_the_reply_of_no_other() -> Non
 
 Messages = Sequence[dict[str, Any]]
 BEGIN, STOPPED = user("Begin."), [assistant("Half a"), user("[Interrupted]")]
-NEXT: Messages = [user("Go on.")]
+NEXT: Messages = [{"role": "user", "content": [{"type": "text", "text": "Go on."}]}]
+JOINED: Messages = [
+    {"role": "user", "content": [{"type": "text", "text": each} for each in ("[Interrupted]", "Go on.")]}
+]
 
 
-@pytest.mark.parametrize(("recorded", "now"), [([*STOPPED, *NEXT], NEXT), (NEXT, [*STOPPED, *NEXT])])
+@pytest.mark.parametrize(
+    ("recorded", "now"), [([*STOPPED, *NEXT], NEXT), (NEXT, [*STOPPED, *NEXT]), ([*STOPPED, *NEXT], JOINED)]
+)
 async def test_prompt_after_an_interrupted_reply_gets_its_reply(recorded: Messages, now: Messages) -> None:
     """Whether a client keeps such a reply depends on how much it got."""
     async with talking() as talk:

@@ -65,8 +65,7 @@ class RequestComparison:
 
 
 def find_place(request: Any, dialect: Dialect) -> Place:
-    """The state of the conversation in a parsed request."""
-    # How many messages of other agents have come depends on how fast these are (Codex 0.171.0).
+    """The state of the conversation in a parsed request, without messages of other agents, which come at any time."""
     items = (one for one in _elements(request, dialect) if isinstance(one, dict) and one.get("type") != "agent_message")
     return tuple(
         tuple(str(block.get("id")) for block in content_blocks(message.get("content")) if is_call(block))
@@ -76,8 +75,10 @@ def find_place(request: Any, dialect: Dialect) -> Place:
 
 
 def find_last(request: Any, dialect: Dialect) -> bytes:
-    """A digest of the last element of a parsed request, without the parts that may vary."""
-    return sha256(_TEXTS.sub("…", json.dumps(_elements(request, dialect)[-1:])).encode()).digest()
+    """A digest of the last block of a parsed request, without the parts that may vary."""
+    ends = (each for each in _elements(request, dialect)[-1:] if isinstance(each, dict))
+    last = [content_blocks(each.get("content"))[-1:] or each for each in ends]
+    return sha256(_TEXTS.sub("…", json.dumps(last)).encode()).digest()
 
 
 def find_prompt(request: Any, dialect: Dialect) -> str | None:

@@ -163,7 +163,8 @@ def with_rule(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> Callable[[Begins],
     [
         attrs.evolve(RULE, overflow=RULE.full),
         pytest.param(
-            attrs.evolve(RULE, ages=attrs.evolve(AGES, answered=Age(4), whole=Age(40))), marks=pytest.mark.soak
+            attrs.evolve(RULE, ages=attrs.evolve(AGES, answered=Age(8), whole=Age(80), part=Age(40))),
+            marks=pytest.mark.soak,
         ),
     ],
     ids=["sooner", "older"],

@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_080, 2_300),
     "mnemosyne": Budget("mnemosyne", 87_180, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_785, 11_000),
-    "tests": Budget("tests", 79_510, 50_000),
+    "tests": Budget("tests", 79_520, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_165, 12_000),
     "benchmarks": Budget("benchmarks", 6_125, 6_000),

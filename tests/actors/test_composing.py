@@ -72,7 +72,7 @@ async def test_answer_has_its_verified_sentences_dropped_count_and_cost() -> Non
     assert budget.reserved == 0
 
 
-async def test_fallback_answers_where_the_first_model_is_away() -> None:
+async def test_fallback_answers_when_the_first_model_is_unavailable() -> None:
     budget = HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1)
     models = (Model([HelperFailed("it is away")]), Model([GOOD], name="second"))
     answer = await Composer(HelperModels(SameModels(models), budget)).compose(QUESTION)

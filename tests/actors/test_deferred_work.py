@@ -350,7 +350,7 @@ async def test_who_needs_the_objects_of_a_session_does_not_wait_for_those_of_oth
     assert (assessed, waiting.cancelled_caught) == ([1], False)
 
 
-async def test_attempts_are_accounted_in_the_order_of_their_ends_while_objects_wait(log: StoppableLog) -> None:
+async def test_attempts_are_accounted_in_the_order_in_which_they_ended_while_objects_wait(log: StoppableLog) -> None:
     """Each account continues the simulated cache of the session, which all branches share."""
     other_is_done = threading.Event()
     async with trio.open_nursery() as nursery, open_actor(log) as teller:

@@ -215,7 +215,7 @@ class LaterTurns:
         return DaySpending(day, turns=self.turns)
 
 
-async def test_facts_wait_until_turns_have_paid_for_them_and_goals_do_not(mock_clock: trio.testing.MockClock) -> None:
+async def test_facts_wait_until_the_budget_has_room_and_goals_do_not(mock_clock: trio.testing.MockClock) -> None:
     mock_clock.rate = 1.0  # so that a failure ends
     log, spending, model = PlainLog(CODEC), LaterTurns(), Model([json.dumps({"facts": []})])
     budget = HelperBudget(spending, ENOUGH_MONEY, lambda: 1)

@@ -99,7 +99,7 @@ async def test_history_under_another_name_belongs_to_its_managed_session() -> No
         assert (await named(process, "other", "Something else.", "No.", "go on")).external_id == "other"
 
 
-async def test_the_body_of_a_long_history_leaves_unread_where_no_session_is_managed(
+async def test_the_body_of_a_long_history_is_sent_unread_if_no_session_is_managed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bodies = list[bytes]()

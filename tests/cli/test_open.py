@@ -50,7 +50,7 @@ def test_pages_are_served_without_a_server_until_interrupted(dsn: str, tmp_path:
         assert pages.wait(DEADLINE) == 0
 
 
-def test_pages_without_a_server_are_at_the_port_of_the_option(dsn: str, tmp_path: Path) -> None:
+def test_pages_without_a_server_use_the_given_port(dsn: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     with started("open", "--print", "--port", port, environ=environ_for(tmp_path, MNEMOSYNE_DSN=dsn)) as pages:

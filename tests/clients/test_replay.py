@@ -105,7 +105,7 @@ def test_client_repeats_the_record_up_to_a_turn_and_then_asks_the_provider(works
 
 
 @pytest.mark.parametrize("agent", AGENTS[:1], ids=lambda agent: agent.name)
-def test_client_repeats_what_failed_and_takes_no_half_reply_for_a_whole_one(workspace: Workspace) -> None:
+def test_client_retries_a_failed_request_and_does_not_keep_half_a_reply(workspace: Workspace) -> None:
     agent = workspace.agent
     cut = {"text": "Half a reply. " * 9, "faults": [{"kind": "cut", "at": 5}]}
     workspace.script(

@@ -156,7 +156,7 @@ async def test_prompt_without_the_report_of_a_hook_is_never_sent() -> None:
         assert [FACT in each for each in reader.asked("facts")] == [False]
 
 
-async def test_a_stopping_server_keeps_the_summaries_of_its_sessions_first() -> None:
+async def test_a_stopping_server_waits_for_the_summaries_of_its_sessions() -> None:
     reader = Reader()
     async with reading(reader) as stage:
         await submit(stage, "s", PROMPT).work(PROMPT)
@@ -169,8 +169,8 @@ async def test_a_stopping_server_keeps_the_summaries_of_its_sessions_first() -> 
             assert kinds.count(EntryKind.SESSION_SUMMARY) == len(reader.asked("session_summary")) == 1
 
 
-async def test_a_stopping_server_does_not_wait_for_a_model_that_is_not_there() -> None:
-    """Of a client without a key, say; the worker reports that nobody was asked."""
+async def test_a_stopping_server_does_not_wait_without_a_usable_model() -> None:
+    """For example, of a client without a key; the worker reports that no model was asked."""
     async with reading() as stage:
         await submit(stage, "s", PROMPT).work(PROMPT)
         with trio.fail_after(DEADLINE):

@@ -34,7 +34,7 @@ async def ask(path: bytes, status: int | None, **more: bool) -> tuple[int, dict[
         return answer.head.status, dict(answer.head.headers), body
 
 
-async def test_client_repeats_a_request_only_if_it_did() -> None:
+async def test_client_retries_a_request_only_if_it_did_when_recorded() -> None:
     _, headers, _ = await ask(b"/v1/responses", 429, is_repeated=True)
     assert (headers[b"retry-after"], headers[b"x-should-retry"]) == (b"0", b"true")
     _, headers, _ = await ask(b"/v1/messages", 529)

@@ -349,7 +349,7 @@ async def test_old_accounts_that_judged_counts_per_turn_or_repeated_one_are_not_
 
 
 @pytest.mark.parametrize(("name", "count"), [("decided", 2), ("joined", 1)])
-async def test_links_and_answers_by_an_older_rule_are_counted_and_no_differences(
+async def test_links_and_answers_by_an_older_rule_are_counted_but_not_as_differences(
     name: str, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Plans and conversations had no links to decisions, and searches found and showed other passages."""
@@ -359,7 +359,7 @@ async def test_links_and_answers_by_an_older_rule_are_counted_and_no_differences
     assert f"by the rules before 2026-11-30: {count} decision" in capsys.readouterr().out
 
 
-async def test_links_that_a_server_of_today_did_not_record_are_differences() -> None:
+async def test_links_that_a_current_server_did_not_record_are_differences() -> None:
     """Its accounts say whether counts are far from the estimate."""
 
     def renew(event: Event) -> Event:

@@ -59,7 +59,7 @@ def test_the_curve_of_a_session_of_side_calls_only_denies_no_costs() -> None:
     assert "costs" not in money_chart(money_curve([], balances_of([], [BESIDE], [])))
 
 
-def test_a_side_call_to_an_unpriced_model_is_left_out_and_said_so_and_the_rest_stays_in_dollars() -> None:
+def test_chart_stays_in_dollars_and_counts_the_unpriced_replies_that_it_leaves_out() -> None:
     turns = [{**each, "version": 1, "began": 1} for each in rows((100, 200))]
     beside = {**BESIDE, "model": "nobody-knows"}
     curve = money_curve(turns, balances_of(turns, [beside], []))

@@ -37,7 +37,7 @@ def turn(
     return {**about, **sides, **flags, **terms, "counted": counted, "estimated": estimated, **other}
 
 
-def test_a_second_prompt_is_the_counted_size_of_the_first_one_and_its_estimated_growth() -> None:
+def test_a_second_prompt_is_predicted_from_the_counted_first_one_and_estimated_growth() -> None:
     """The first one is mostly system prompt and tools, whose scale is another."""
     found = predict_bill([turn(2_000, 1_000), turn(2_500, 1_500)])
     assert (found.predicted, found.billed, found.error) == (2_500 * PRICE, 2_500 * PRICE, 0.0)

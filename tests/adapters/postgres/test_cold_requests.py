@@ -148,7 +148,7 @@ async def test_a_session_is_read_only_for_a_cold_request_that_is_not_explained_a
 
 
 class Once:
-    """The progress of a log that grows once."""
+    """The progress of a log that grows only once."""
 
     def __init__(self, position: int) -> None:
         self.position = position
@@ -161,7 +161,7 @@ class Once:
         return self.position
 
 
-async def test_a_quiet_log_is_not_asked_again_once_the_read_models_have_its_last_event(
+async def test_an_unchanged_log_is_not_read_again_once_the_read_models_have_its_last_event(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cold_requests, "GATHER_SECONDS", 0)

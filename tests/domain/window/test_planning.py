@@ -297,7 +297,7 @@ def test_a_client_that_compacted_is_followed_with_the_last_request_in_which_that
     assert planned(attrs.evolve(poor, unmanaged=79_000), *edits(20)) is None  # the client would send as much
 
 
-def test_the_last_request_is_judged_in_each_unit() -> None:
+def test_the_last_affordable_request_is_determined_in_each_unit_of_cost() -> None:
     quota = holding(edits(20), unmanaged=40_000, read=Fraction(1), write=Fraction(1))
     dollars = CostSoFar(read=Fraction(1, 10), write=Fraction(5, 4), billed=Fraction(471_581), shadow=Fraction(500_000))
     assert planned(attrs.evolve(quota, also=(dollars,)), *edits(20)) is not None
@@ -308,12 +308,12 @@ def test_a_client_is_not_followed_where_its_larger_prompts_cost_no_more() -> Non
     assert planned(with_left(holding(edits(20), unmanaged=40_000, read=Fraction(0)), 30_000), *edits(20)) is None
 
 
-def test_what_must_stay_after_a_compaction_of_the_client_stays() -> None:
+def test_protected_objects_stay_after_the_client_compacted() -> None:
     objects = [attrs.evolve(each, kept=True) for each in edits(20)]
     assert planned(with_left(holding(objects, unmanaged=40_000), 30_000), *objects) is None
 
 
-def test_a_rewrite_that_leaves_more_than_the_client_sends_leaves_the_means_to_follow_it() -> None:
+def test_a_rewrite_that_leaves_more_than_the_client_sends_leaves_budget_for_another() -> None:
     """It leaves 62,000 tokens and costs 46,600, and the client would send 40,000, which later costs 34,500."""
     read = [candidate(number, tokens=(3_000, None, None, 40, 20)) for number in range(20, 26)]
     objects = [*(attrs.evolve(each, last_use=195) for each in edits(14)), *read]

@@ -401,7 +401,7 @@ class Config:
     helper_fallback: str | None = setting(
         None,
         values.text("MODEL"),
-        "The model that is asked if the helper gives no accepted answer: one of Anthropic with ANTHROPIC_API_KEY, or "
+        "The model to ask if the helper gives no accepted answer: an Anthropic model with ANTHROPIC_API_KEY, or "
         "MODEL@URL of a server on this machine, for example qwen3:4b@http://127.0.0.1:11434/v1.",
         unset="none",
     )
@@ -635,7 +635,7 @@ def _check_helper(config: Config) -> None:
                 "would be recorded as a session. Name the model's own endpoint."
             )
     if fallback and config.helper == "extractive":
-        raise BadConfiguration(f"helper_fallback = {fallback} needs a helper that comes before it: set helper.")
+        raise BadConfiguration(f"helper_fallback = {fallback} needs a helper that is asked first: set helper.")
     if url.geturl() and not values.is_loopback(url.hostname or ""):
         raise BadConfiguration(f"helper_fallback = {fallback}: its server must be at a loopback address.")
     unused = [name for name in ("helper_url", "helper_key_variable") if getattr(config, name) is not None]
@@ -651,7 +651,7 @@ def _check_helper(config: Config) -> None:
 
 
 def read_fallback(value: str) -> tuple[str, str]:
-    """The model and the address of ``helper_fallback``; the address is empty for a model of Anthropic."""
+    """The model and the address of ``helper_fallback``; the address is empty for an Anthropic model."""
     model, at, rest = value.partition("@http")
     return model, f"http{rest}" if at else ""
 

@@ -106,8 +106,8 @@ class DeferredWork:
         return changed
 
     async def account_at_once(self, append: Append) -> None:
-        """Account for attempts whose end was just queued, in its transaction, if that takes about a millisecond, and
-        none before it waits for its account: they continue one simulated cache.
+        """Account for attempts whose end was just queued, in the same transaction, if that takes about a millisecond
+        and no earlier attempt waits for its account: all of them continue one simulated cache.
         """
         for address, exchange in takewhile(lambda each: self._is_quick(*each), self._list_ended()):
             await self._try_once(("account", address), lambda: self._account(address, exchange, append))  # noqa: B023
@@ -127,7 +127,7 @@ class DeferredWork:
         self._reads = {version: read for version, read in self._reads.items() if version in needed}
 
     def _list_ended(self) -> list[tuple[Address, OpenAttempt]]:
-        """The exchanges that have ended and wait for their account, by time; those of one branch by turn, even if the
+        """The ended exchanges that wait for their account, ordered by time; those of one branch by turn, even if the
         clock was set back.
         """
         ended: list[tuple[int, Address, OpenAttempt]] = []

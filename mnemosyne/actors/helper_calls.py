@@ -232,8 +232,8 @@ async def ask_in_turn(
     prompt: HelperPrompt,
     find_record: Callable[[str], Awaitable[str | None]] | None = None,
 ) -> tuple[str, HelperReply[Result]] | None:
-    """Ask one model after the other, at least one, until an answer is accepted. Returns the name of the last one that
-    was asked and its reply, with the cost of all; None if none was asked. ``find_record`` finds a model's earlier
+    """Ask the models, at least one, in turn until an answer is accepted. Returns the name of the last model that was
+    asked and its reply, with the cost of all; None if none was asked. ``find_record`` finds a model's earlier
     answer by its name. Costs stay reserved as in ``HelperCalls.ask``. Raises LogUnavailable.
     """
     last: tuple[str, HelperReply[Result]] | None = None

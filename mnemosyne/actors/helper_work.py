@@ -35,13 +35,13 @@ MOST_WAITING = 1_024
 """Maximum number of waiting orders; beyond that, the oldest one is dropped."""
 
 KEPT = frozenset({FACTS, SUMMARY})
-"""The tasks whose results are for later sessions: an order that the budget or the breaker stops is tried again, unless
-it needs a client's key.
+"""The tasks whose results are for later sessions: an order that the budget or the breaker stops is retried, unless it
+needs a client's key.
 """
 
 MOST_KEPT, AGAIN_SECONDS = 64, 60.0
-"""Maximum number of such orders, and the time before each is tried again. The budget grows with the cost of turns, so
-the first prompt of a day finds none.
+"""Maximum number of such orders, and the time before each is retried. The budget grows with the cost of turns, so the
+first prompt of a day has none.
 """
 
 
@@ -211,7 +211,7 @@ class HelperWorker:
 
         asked = await ask_in_turn(each_calls, task, inputs, prompt, lambda helper: self._cache.find(key_for(helper)))
         if asked is None:
-            raise NotAsked("no helper is asked: the budget is used up, or each one keeps failing")
+            raise NotAsked("no helper was asked: the budget has no room, or every model keeps failing")
         helper, reply = asked
         verdict, at = reply.verdict, self._now()
         accepted = verdict if isinstance(verdict, Accepted) else None

@@ -114,7 +114,7 @@ class SessionFinder:
 
     async def _find_renamed(self, request: ArrivedRequest) -> str | None:
         """The managed session whose history a request continues under another name; None if there is none. Raises
-        LogFailed if one of them does not answer. A long body takes seconds to read, so only if any session is managed.
+        LogFailed if one of them does not answer. Reading a long body takes seconds, so this needs a managed session.
         """
         if not await self._ask_directory(lambda: self.directory.has_managed(self.tenant)):
             return None

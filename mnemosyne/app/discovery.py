@@ -18,7 +18,7 @@ from mnemosyne.setting_values import is_loopback
 
 ANSWER_SECONDS = 5.0
 SLOW_SECONDS = 120.0
-"""Time limit for a server that has taken a connection, while it starts or is busy."""
+"""Time limit for a server that has accepted a connection, but is still starting or busy."""
 
 PROBE_SECONDS = 20.0
 """Time limit for a server to probe all providers of a dialect."""
@@ -135,7 +135,7 @@ def probe_upstreams(url: str, dialect: str, config: Config) -> Sequence[Mapping[
 
 
 def server_at(url: str, config: Config, slow: Callable[[str], None] | None = None) -> FoundServer | None:
-    """Return this data directory's server at a URL; None if another listens there. ``slow`` hears of a long wait."""
+    """Return this data directory's server at a URL; None if another listens there. ``slow`` reports a long wait."""
     parts = urlsplit(url)
     status = _ask(parts.hostname or "", parts.port, "/-/status", config, ANSWER_SECONDS, slow=slow)
     if not isinstance(status, dict) or not {"version", "upstream", "tenant"} <= status.keys():

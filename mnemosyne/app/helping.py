@@ -38,7 +38,7 @@ class RemoteSessions(Remote):
 
 
 class ServedSessions(WaitingOrders, WaitingQuestions, Protocol):
-    """Everything that a worker may ask for."""
+    """What a worker may take from sessions and report to them."""
 
 
 async def help_sessions(
@@ -48,7 +48,7 @@ async def help_sessions(
     now: Callable[[], int],
     new_id: Callable[[], str],
 ) -> None:
-    """Let the helper model, if configured, do the orders of sessions and answer questions of turns."""
+    """Let the helper model, if configured, work on the orders of sessions and answer questions of turns."""
     spending = PostgresSpending(database, PostgresEventLog(database, event_codec()))
     budget = HelperBudget(spending, helper_limits(config), now)
     async with open_helper(config, os.environ) as source, trio.open_nursery() as nursery:

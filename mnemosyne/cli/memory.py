@@ -234,8 +234,8 @@ def recall(entries: Any) -> None:
 @memory.command(short_help="Show earlier versions of entries.")
 @does("showMemory", "id=[ID]", part="entries")
 def history(entries: Any) -> None:
-    """Show all entries, also ended ones, with their times and sources; with an ID, only its earlier and later versions.
-    Undone entries are not shown.
+    """Show all entries, including ended ones, with their times and sources; with an ID, only its earlier and later
+    versions. Undone entries are not shown.
 
     \b
       mnemosyne memory history c5b8b709

@@ -190,7 +190,7 @@ def _refuse_without_worktree() -> None:
 
 
 def _find_fork(wanted: str, config: Config, *, with_files: bool) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
-    """Find the point of a recorded session; the result makes the fork, and a client's command line to continue it."""
+    """Find the point of a recorded session. The function returned makes the fork and its client's command line."""
     from mnemosyne.cli.fork import find_kept_files, find_point, make_fork, place_sentence, restore_folder
 
     session, _, at = wanted.rpartition("@") if "@" in wanted else (wanted, "", "")

@@ -31,7 +31,7 @@ _STREAM = ((b"content-type", b"text/event-stream; charset=utf-8"),)
 _RETRY = ((b"retry-after", b"0"), (b"x-should-retry", b"true"))  # at once
 _NO_RETRY = ((b"x-should-retry", b"false"),)
 
-STOPPED = "Mnemosyne: here the client stopped waiting for the reply when it was recorded, so it ends here."
+STOPPED = "Mnemosyne: in the recording, the client stopped waiting for this reply, so the replay ends it here."
 NOT_RECORDED = (
     "Mnemosyne: the recorded session has no such request, so it cannot be answered. `mnemosyne replay` shows the "
     "first difference at its end."
@@ -161,7 +161,7 @@ class RecordedUpstream:
 
 
 def _refuse(status: int, kind: str, message: str, dialect: Dialect) -> _Reply:
-    """An error that no client retries, with a status and kind of ``Dialect.over_budget``."""
+    """An error that no client retries, with a status and kind as in ``Dialect.over_budget``."""
     error = error_body(status, kind, message, dialect)
     return _Reply(ReplyHead(error.status, _JSON + _NO_RETRY), (error.body,))
 

@@ -249,7 +249,7 @@ async def _read_texts(archive: Archive, stream: UUID, versions: Sequence[int]) -
 
 
 async def sessions_in(archive: Archive, folder: str | None, most: int | None = None) -> list[UUID]:
-    """The sessions that are not in the trash, or the last ``most``, in the order of their beginnings; with a folder,
+    """The sessions that are not in the trash, or the last ``most``, in the order in which they began; with a folder,
     those whose client worked in it, or below it. Each session's opening is read until ``most`` are found.
     """
     trashed, found = await read_trashed(archive), list[UUID]()

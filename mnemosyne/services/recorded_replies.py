@@ -27,7 +27,7 @@ CANDIDATES = 16
 class RecordedReply:
     """The reply to a recorded attempt, as its client saw it. ``body`` is None if nothing arrived; ``complete`` is
     whether the end arrived. ``waited`` and ``took`` are the times in µs to the first byte and to the end.
-    ``is_repeated``: the client sent the request again. ``is_stopped``: it left before the end, and did not.
+    ``is_repeated``: the client sent the request again. ``is_stopped``: it left before the end and did not retry.
     """
 
     status: int | None

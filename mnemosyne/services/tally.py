@@ -47,7 +47,7 @@ class RecordTally:
     bytes: int = 0
     _added: dict[str, Balance] = attrs.field(factory=dict)
     _replies: dict[tuple[UUID, str, int, int], BilledReplies] = attrs.field(factory=dict, eq=False)
-    """The replies of unaccounted attempts, which are not added yet: nearly all are accounted at once."""
+    """The replies of unaccounted attempts, not added yet because nearly all are accounted at once."""
 
     @property
     def balances(self) -> dict[str, Balance]:

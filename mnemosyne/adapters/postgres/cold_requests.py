@@ -126,7 +126,7 @@ select count(*), count(distinct position), exists (select from mnemosyne.cold_se
     min(position)
 from mnemosyne.projections where name in ('timeline', 'usage') and not side
 """
-"""The read models, their different positions, whether a session has older explanations, and the first position."""
+"""The numbers of read models and of their distinct positions, whether any explanation is older, the least position."""
 
 _NEXT = b"""
 select s.stream, s.last_active_at from mnemosyne.timeline_sessions s

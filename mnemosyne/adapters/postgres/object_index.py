@@ -59,7 +59,7 @@ class PostgresObjectIndex:
         """
         embedder = await self.embedder()
         if embedder is None:
-            raise BadConfiguration("There are no vectors without the embedding model: `mnemosyne model install`.")
+            raise BadConfiguration("Vectors need the embedding model: run `mnemosyne model install`.")
         await self.database.run(searching.build_near_index, embedder.name, deadline=BUILD_SECONDS)
 
     async def drop_near_index(self) -> bool:

@@ -76,7 +76,7 @@ class Unread(Enum):
     HEAD = "head"
     """Tools and system prompt were read, so they did not change; no recorded message was."""
     OTHER_HEAD = "other head"
-    """The same, but they are others than those of the previous request."""
+    """The same, but they differ from those of the previous request."""
     MESSAGES = "messages"
     """The reads ended between the recorded messages."""
     UNTIMED = "untimed"

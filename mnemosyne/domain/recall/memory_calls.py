@@ -223,7 +223,7 @@ def answer_tokens(call: MemoryQuery, budget: RecallBudget) -> int | RefusedCall:
         return RefusedCall(f"{budget.limits.faults} {_USED_UP}")
     if budget.tokens_left < LEAST_ANSWER:
         return RefusedCall(
-            f"{budget.tokens:,} tokens were brought back in this turn, and an answer has no room. Go on without it."
+            f"{budget.tokens:,} tokens were brought back in this turn, so an answer has no room. Go on without it."
         )
     return min(ANSWER_TOKENS if call.max_tokens is None else call.max_tokens, budget.tokens_left)
 

@@ -78,7 +78,7 @@ class Directory(Protocol):
         """
 
     async def has_managed(self, tenant: str) -> bool:
-        """Whether the proxy sent a request of its own in any session: without one, ``find_managed`` finds nothing."""
+        """Whether the proxy sent a request of its own in any session; if not, ``find_managed`` finds nothing."""
 
     async def find_managed(self, tenant: str, chains: Sequence[bytes]) -> Sequence[str]:
         """The client's names of sessions in which the proxy sent a request of its own for a history that includes one

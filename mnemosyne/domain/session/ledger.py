@@ -561,7 +561,7 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
     event = _weigh(event)
     known = ledger.accounts.get(event.branch, Account())
     managed = event.mode is not Mode.OBSERVE
-    # A client that compacts sends its prompt once more, before the compacted one.
+    # A client that compacts sends its old prompt once more before the compacted one.
     unmanaged = event.shadow.prompt - (known.unmanaged if event.compacted else 0)
     account = attrs.evolve(
         known.count(event.model, event.turn, _bound(event.counted, event.estimated), event.estimated),

@@ -3,8 +3,8 @@
 The planner decides when to rewrite, which objects are due, and their target: where they would go at once. In graded
 mode a rewrite takes each of them one rung down on the way there: L0, L1, L2, the target. A form that a helper wrote is
 a rung, and so is the extract at L1, if it is smaller than the present form. Short forms may take a ``share`` of the
-tokens that the rewrite frees, and a helper's L2 more, but all together ``most``, which the session can afford: the
-cheapest come first, and the next rewrite takes them down again. The zone of the window decides how many rungs.
+tokens that the rewrite frees, and a helper's L2 more, but all together at most ``most``, which the session can afford:
+the cheapest come first, and the next rewrite takes them down further. The zone of the window decides how many rungs.
 """
 
 from collections.abc import Mapping, Sequence

@@ -254,7 +254,7 @@ def _find_left(situation: Situation, size: int, rule: Rule) -> Fraction:
 
 
 def _find_excess(situation: Situation, size: int, rule: Rule) -> Fraction:
-    """What each request of this size costs more than the client's own may."""
+    """By how much the cost of each request of this size exceeds what the client's own may cost."""
     return (size - rule.margin * situation.unmanaged) * situation.read
 
 
@@ -281,7 +281,9 @@ def foresee(situation: Situation, objects: Sequence[Candidate], rule: Rule = RUL
 def _rewrite_to_fit(
     situation: Situation, objects: Sequence[Candidate], rule: Rule, reason: str, *, follows: bool = False
 ) -> Plan | NoRewrite:
-    """The epoch without which the next prompt might be refused or compacted, or that ``follows`` such a client."""
+    """The epoch without which the next prompt might be refused or compacted, or, if it ``follows`` a client that has
+    compacted, one of that client's size.
+    """
     fidelities = _want_to_fit(situation, objects, rule, follows=follows)
     freed = sum_freed(objects, fidelities)
     saves_the_turn = situation.prompt - freed <= situation.limit < situation.prompt

@@ -184,8 +184,8 @@ def plan(policy: str, situation: Situation, candidates: Candidates) -> Plan | No
 
 
 def guard(situation: Situation, objects: Sequence[Candidate], planned: Plan | None) -> Plan | NoRewrite:
-    """The plan of a policy with its price, if it may be followed. If it plans nothing that is allowed, an overflowing
-    window, and a client that would send less, are left to the built-in rule. Raises PolicyFailed for an impossible
+    """The plan of a policy with its price, if it may be followed. If it plans nothing that is allowed, the built-in
+    rule plans for an overflowing window and for a client that would send less. Raises PolicyFailed for an impossible
     plan, and for one that leaves too much.
     """
     fidelities = {} if planned is None else _check(objects, planned)

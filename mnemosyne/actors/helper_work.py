@@ -4,7 +4,7 @@ The model's answer is data: the order's task verifies it before it is used (``do
 """
 
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
@@ -60,6 +60,11 @@ class HelperRequest:
     key: ClientKey | None = attrs.field(default=None, repr=False)
     generation: int = 0
 
+    @property
+    def place(self) -> tuple[UUID, str, str]:
+        """What the order is about. A later order about the same replaces it."""
+        return self.identity.stream, self.order.task, "" if self.order.task == SUMMARY else self.order.subject
+
 
 class HelperQueue:
     """The orders of one process. A lost order loses only its result."""
@@ -75,8 +80,7 @@ class HelperQueue:
         """Add an order; a later one for the same task and subject replaces it. The ``ticket`` promises that everything
         that the order names becomes durable.
         """
-        order = request.order
-        self._waiting[request.identity.stream, order.task, order.subject] = request, ticket
+        self._waiting[request.place] = request, ticket
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popitem(last=False)
         self._some.set()
@@ -142,7 +146,7 @@ class HelperWorker:
         self._now = now
         self._new_id = new_id
         self._slots = trio.Semaphore(AT_ONCE)
-        self._kept: deque[HelperRequest] = deque(maxlen=MOST_KEPT)
+        self._kept: OrderedDict[tuple[UUID, str, str], HelperRequest] = OrderedDict()
 
     async def run(self, sessions: WaitingOrders) -> None:
         """Do orders until cancelled. A failed one does not end the loop."""
@@ -151,14 +155,19 @@ class HelperWorker:
             while True:
                 await self._slots.acquire()
                 request = await sessions.wait_for_order()
+                self._kept.pop(request.place, None)
                 nursery.start_soon(self._work_safely, sessions, request)
 
     async def _try_again(self, sessions: WaitingOrders) -> None:
         while True:
             await trio.sleep(AGAIN_SECONDS)
-            for _ in range(len(self._kept)):
+            for place in tuple(self._kept):
                 await self._slots.acquire()
-                await self._work_safely(sessions, self._kept.popleft())
+                request = self._kept.pop(place, None)
+                if request is not None:
+                    await self._work_safely(sessions, request)
+                else:
+                    self._slots.release()
 
     async def _work_safely(self, sessions: WaitingOrders, request: HelperRequest) -> None:
         order = request.order
@@ -180,7 +189,9 @@ class HelperWorker:
             return await self.work(request)
         except NotAsked:
             if request.order.task in KEPT and request.key is None:  # a client's key is not kept beyond its request
-                self._kept.append(request)
+                self._kept[request.place] = request
+                if len(self._kept) > MOST_KEPT:
+                    self._kept.popitem(last=False)
             return None
 
     async def _report(self, sessions: WaitingOrders, identity: Identity, done: HelperDone) -> None:

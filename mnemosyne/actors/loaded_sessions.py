@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 import trio
 
-from mnemosyne.actors.helper_work import HelperRequest
+from mnemosyne.actors.helper_work import KEPT, HelperRequest
 from mnemosyne.actors.mailbox import Ask
 from mnemosyne.actors.messages import Answer, CompleteDeferred, HelperDone, Identity, Message
 from mnemosyne.actors.registry import SessionRegistry
@@ -52,13 +52,13 @@ class LoadedSessions:
         return attrs.evolve(request, key=self._find_key(request.identity.stream))
 
     async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
-        if done is not None and done.work.task != SUMMARY:
+        if done is not None and done.work.task not in KEPT:
             return await self._record(self._registry.ask_behind, identity, done)
         try:
-            # The summary of an idle session may come after the session was unloaded.
+            # What waited for the budget, and the summary of an idle session, may come after the session was unloaded.
             return done is not None and await self._record(self._registry.ask, identity, done)
         finally:
-            if self._registry.orders is not None:
+            if self._registry.orders is not None and (done is None or done.work.task == SUMMARY):
                 self._registry.orders.note_summary(identity.stream)
 
     async def _record(self, ask: _Ask, identity: Identity, done: HelperDone) -> bool:

@@ -17,6 +17,7 @@ from mnemosyne.domain.helper.background import HelperOrder
 from mnemosyne.domain.helper.facts import order_facts
 from mnemosyne.domain.helper.goal import order_goal
 from mnemosyne.domain.helper.model import HelperFailed, HelperModel, SameModels
+from mnemosyne.domain.helper.session_summary import order_summary
 from mnemosyne.domain.helper.summarize import SUMMARIZE, order_form
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.objects import memory
@@ -28,7 +29,9 @@ from mnemosyne.domain.objects.work import DeferredSummary, missing_of
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.budget import DaySpending
+from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.text.entities import specifics
+from mnemosyne.domain.text.parts import PartRole
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.recipe import Piece
@@ -37,6 +40,7 @@ from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY, long_text, worked
 from tests.actors.support import CODEC, IDENTITY
 from tests.actors.test_helper_calls import COST, Model
+from tests.domain.helper.test_session_summary import TALKED
 from tests.domain.objects.test_work import created, fold
 from tests.not_none import not_none
 from tests.plain.log import PlainLog
@@ -198,8 +202,7 @@ class Sessions:
         return HelperRequest(IDENTITY, self.orders[self.taken - 1])
 
     async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
-        assert done is not None
-        self.told.append(done)
+        self.told += [done] if done is not None else []
         return True
 
 
@@ -235,7 +238,36 @@ async def test_facts_wait_until_the_budget_has_room_and_goals_do_not(mock_clock:
     assert (spending.read, len(model.prompts), budget.reserved) == (3, 1, 0)
 
 
+async def test_the_last_summary_that_waits_for_the_budget_replaces_earlier_ones_of_its_session(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    """Also one of another branch. Made later, an older summary would take the place of the newer one."""
+    mock_clock.rate = 1.0  # so that a failure ends
+    log, spending = PlainLog(CODEC), LaterTurns()
+    answer = json.dumps({"title": "Login page", "done": [], "decided": [], "open": ["the login page"]})
+    budget = HelperBudget(spending, ENOUGH_MONEY, lambda: 1)
+    worker = HelperWorker(
+        HelperModels(SameModels((Model([answer] * 3),)), budget), log, Cache(), BACKGROUND_TASKS, lambda: 1, str
+    )
+    sessions = Sessions([summary_of("main", 5), summary_of("main", 9), summary_of("successor-1", 2)], spending)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run, sessions)
+        await until(lambda: spending.read == 3)
+        await trio.testing.wait_all_tasks_blocked()
+        spending.turns = 10**12
+        mock_clock.jump(helper_work.AGAIN_SECONDS)
+        await until(lambda: bool(sessions.told))
+        nursery.cancel_scope.cancel()
+    assert [(done.work.branch, done.work.turn) for done in sessions.told] == [("successor-1", 2)]
+
+
 # The queue of orders
+
+
+def summary_of(branch: str, turn: int) -> HelperOrder:
+    said = "Fix the login page, and then the login page of guests."
+    order = order_summary(Session(), TALKED, [(PartRole.USER, said)])
+    return attrs.evolve(order, subject=branch, branch=branch, turn=turn, contents={})
 
 
 def request(name: str) -> HelperRequest:

@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
 
+import attrs
 import pytest
 
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.actors.messages import CompleteDeferred, HelperDone
 from mnemosyne.domain.helper.background import Effect
+from mnemosyne.domain.helper.facts import FACTS
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.work import DeferredSummary, missing_of
@@ -88,3 +90,15 @@ async def test_work_on_content_that_was_forgotten_meanwhile_is_not_recorded(log:
         await process.turn("Another text.")
         assert not await sessions.tell(IDENTITY, done)
     assert [event for event in await events_of(log) if isinstance(event, HelperWorked)] == []
+
+
+async def test_facts_that_waited_for_the_budget_are_recorded_after_their_session_was_unloaded(
+    log: StoppableLog,
+) -> None:
+    async with talked(log) as (process, _):
+        await one_deferred(process)
+    work = attrs.evolve(worked("main 1 0"), task=FACTS)
+    async with open_process(log) as process:
+        done = HelperDone(work=work, effect=Effect(), correlation_id="c")
+        assert await LoadedSessions(process.registry).tell(IDENTITY, done)
+    assert [each.task for each in await events_of(log) if isinstance(each, HelperWorked)] == [FACTS]

@@ -561,8 +561,9 @@ def after(ledger: Ledger, event: TurnAccounted) -> Ledger:
     event = _weigh(event)
     known = ledger.accounts.get(event.branch, Account())
     managed = event.mode is not Mode.OBSERVE
-    # A client that compacts sends its old prompt once more before the compacted one.
-    unmanaged = event.shadow.prompt - (known.unmanaged if event.compacted else 0)
+    # A client that compacts sends its prompt once more, before the compacted one. Each tokenizer counts differently.
+    again = known.unmanaged if event.compacted and known.model in (None, event.model) else 0
+    unmanaged = event.shadow.prompt - again
     account = attrs.evolve(
         known.count(event.model, event.turn, _bound(event.counted, event.estimated), event.estimated),
         turn=max(known.turn, event.turn),

@@ -227,6 +227,18 @@ def test_the_shadow_compacts_once_at_the_compaction_point_and_continues_small() 
     )  # in observe mode the client compacts itself
 
 
+def test_the_request_for_a_summary_is_not_counted_in_tokens_of_another_model() -> None:
+    """The prompt before had 414,000 tokens of the newer tokenizer; in those of the older one it has 300,000."""
+    small, large = layout(body(history(1, "short"))), layout(body(history(6, WORDS * 5)))
+    event, _ = account_all([turn(6, large, small, mode=Mode.MANAGE)])
+    assert event[0].compacted
+    sizes = []
+    for model in (MODEL, "claude-opus-4-8"):
+        known = Account(turn=5, unmanaged=event[0].shadow.prompt * 5 // 4, model=model)
+        sizes.append(after(Ledger(accounts={"main": known}), event[0]).accounts["main"].unmanaged)
+    assert sizes[0] < 0 < sizes[1]
+
+
 def test_a_fork_before_the_compaction_has_the_full_history() -> None:
     held = Ledger(accounts={"main": Account(turn=9, since=12, unmanaged=9_000)})
     assert ledger.fork(held, "fork-1", "main", 20).accounts["fork-1"] == Account(since=12)

@@ -9,6 +9,7 @@ import pytest
 from mnemosyne.domain.cost import tokens
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.decision_inputs import ServerSettings
+from mnemosyne.domain.session.ledger import Account, Ledger
 from mnemosyne.domain.session.round_events import TOO_SMALL, Mode
 from mnemosyne.domain.window import epochs, late_tools, situation, upstream_history
 from mnemosyne.domain.window.planning import NoRewrite, price_of_rewrite
@@ -146,6 +147,17 @@ def test_adding_tools_rewrites_the_whole_prompt() -> None:
     managed = attrs.evolve(situation, joining=0)
     assert price_of_rewrite(managed, (), {}) == (situation.prompt - situation.fixed - situation.new) * dearer
     assert isinstance(epochs.consider(found.asked, found.session, Sizes()), NoRewrite)
+
+
+@pytest.mark.parametrize("model", [None, "claude-opus-4-5", "claude-opus-4-8"])
+def test_the_client_s_own_prompt_counts_in_tokens_of_the_requested_model_alone(model: str | None) -> None:
+    """A prompt has a third more tokens of a newer model: after a switch to it, every client would seem to send less."""
+    found = not_none(late_tools.find(opening(waiting(100), body(100, 20_000), 10 * MINUTE), Sizes()))
+    wire = not_none(found.session.branches["main"].wire)
+    own = Account(turn=1, unmanaged=90, model=model)
+    session = attrs.evolve(found.session, ledger=Ledger(accounts={"main": own}))
+    situation = situation_of(found.asked, session, wire, Sizes())
+    assert situation.unmanaged == (situation.prompt if model == "claude-opus-4-8" else 90 + situation.new)
 
 
 def test_joining_reads_and_weighs_each_message_once(monkeypatch: pytest.MonkeyPatch) -> None:

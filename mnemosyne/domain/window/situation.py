@@ -185,7 +185,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     prompt = fixed + estimator.tokens(held) + (joining if asked.behind else 0)
     new = estimator.tokens(sizes.of(asked.history.messages[sent:], asked.dialect))
     known = session.ledger.accounts.get(asked.branch)
-    is_known = known is not None and known.model in (None, asked.model) and known.unmanaged > 0
+    own = known.unmanaged if known is not None and known.since and known.model in (None, asked.model) else 0
     return Situation(
         turn=asked.turn,
         prompt=prompt,
@@ -199,7 +199,7 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
         limit=find_limit(asked.settings.window, asked.model, session),
         billed=in_first.billed,
         shadow=in_first.shadow,
-        unmanaged=known.unmanaged + new if known is not None and is_known else prompt,
+        unmanaged=own + new if own > 0 else prompt,  # without a compaction, the client sends as much
         also=tuple(also),
         last_epoch=wire.since,
         exchange=_turn_of(branch, _find_typed(asked, shown)),

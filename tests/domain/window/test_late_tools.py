@@ -149,15 +149,26 @@ def test_adding_tools_rewrites_the_whole_prompt() -> None:
     assert isinstance(epochs.consider(found.asked, found.session, Sizes()), NoRewrite)
 
 
-@pytest.mark.parametrize("model", [None, "claude-opus-4-5", "claude-opus-4-8"])
-def test_the_client_s_own_prompt_counts_in_tokens_of_the_requested_model_alone(model: str | None) -> None:
-    """A prompt has a third more tokens of a newer model: after a switch to it, every client would seem to send less."""
+@pytest.mark.parametrize(
+    ("model", "since", "is_smaller"),
+    [
+        (None, 1, True),
+        ("claude-opus-4-5", 1, True),
+        # A prompt has a third more tokens of a newer model: after a switch to it, each client would seem to send less.
+        ("claude-opus-4-8", 1, False),
+        # The memory tools alone are more than 2 % of a small prompt.
+        ("claude-opus-4-5", 0, False),
+    ],
+)
+def test_the_client_sends_less_only_after_a_compaction_counted_by_the_same_model(
+    model: str | None, since: int, is_smaller: bool
+) -> None:
     found = not_none(late_tools.find(opening(waiting(100), body(100, 20_000), 10 * MINUTE), Sizes()))
     wire = not_none(found.session.branches["main"].wire)
-    own = Account(turn=1, unmanaged=90, model=model)
+    own = Account(turn=1, since=since, unmanaged=90, model=model)
     session = attrs.evolve(found.session, ledger=Ledger(accounts={"main": own}))
     situation = situation_of(found.asked, session, wire, Sizes())
-    assert situation.unmanaged == (situation.prompt if model == "claude-opus-4-8" else 90 + situation.new)
+    assert situation.unmanaged == (90 + situation.new if is_smaller else situation.prompt)
 
 
 def test_joining_reads_and_weighs_each_message_once(monkeypatch: pytest.MonkeyPatch) -> None:

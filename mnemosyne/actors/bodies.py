@@ -278,10 +278,7 @@ class Histories:
         reach = branch.wire.ends[-1] if branch.wire.ends else 0
         messages = tuple(upstream_history.bare(sent, number) for number in range(len(sent.messages))[: reach + 1])
         # An attempt that the provider always refused has no replies.
-        finished = {
-            attempt: [each for each in rounds if each.usage or each.stop_reason]
-            for attempt, rounds in branch.rounds.finished.items()
-        }
+        finished = {attempt: _list_accepted(rounds) for attempt, rounds in branch.rounds.finished.items()}
         stored = await self._bodies.read_all_stored(
             change
             for rounds in finished.values()
@@ -328,6 +325,17 @@ class Histories:
     def forget(self) -> None:
         """Clear the cache: the session's contents were deleted."""
         self._held.clear()
+
+
+def _list_accepted(rounds: Iterable[RoundFinished]) -> list[RoundFinished]:
+    """The rounds that the provider accepted, each with the answers that it accepted in the next one."""
+    accepted = list[RoundFinished]()
+    for each in rounds:
+        if each.usage or each.stop_reason:
+            accepted.append(each)
+        elif accepted and each.answers:
+            accepted[-1] = attrs.evolve(accepted[-1], answers=each.answers)
+    return accepted
 
 
 def _round_of(event: RoundFinished, dialect: Dialect, stored: Mapping[bytes, bytes]) -> Round:

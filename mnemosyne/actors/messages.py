@@ -219,7 +219,7 @@ class AnswerCalls(TurnMessage):
 
 @attrs.frozen(kw_only=True)
 class Refused(TurnMessage):
-    """The provider refused a first round for something that the proxy added; ``reply`` is the refusal. Answered by
+    """The provider refused a round for something that the proxy added; ``reply`` is the refusal. Answered by
     UpstreamPlan, with a replacement.
     """
 

@@ -27,7 +27,7 @@ from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.history import guards
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.events import FaultReason
-from mnemosyne.domain.objects.faults import RecallBudget
+from mnemosyne.domain.objects.faults import LIMITS, RecallBudget
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.segmentation.authors import find_prompt
@@ -434,13 +434,15 @@ class ManagedRounds:
         return attrs.evolve(over, turn=over.turn.next, more=True)
 
     async def refuse(self, message: Refused) -> RoundOver:
-        """The end of a first round that the provider refused for something the proxy added; another round may follow
-        without that.
+        """The end of a round that the provider refused for something the proxy added; another round may follow without
+        that.
         """
         address, end = message.address, RoundEnd(reply=message.reply, request=message.request)
         self._outside.begin()
         turn = await self.turn_of(address, end.request)
         if turn is not None and message.refusal is Refusal.LENGTH:
+            if not turn.is_first:
+                return self._withdraw_answers(address, turn, end, message.at)
             return await self._refuse_length(address, turn, end, message.at)
         if turn is None or not turn.may_lack(message.refusal):
             return NOTHING
@@ -486,6 +488,21 @@ class ManagedRounds:
         if over.turn is None:
             return RoundOver(events=(stated,), turn=turn)
         return attrs.evolve(over, events=(*over.events, stated), turn=fitted, more=True)
+
+    def _withdraw_answers(self, address: Address, turn: ManagedTurn, end: RoundEnd, at: int) -> RoundOver:
+        """The end of a later round that the provider refused because the answers make it too long; the next one says
+        instead that they had no room.
+        """
+        sent, write = turn.results(address.attempt), turn.read.dialect.write_result
+        results = {call: write(call, memory_results.TOO_LONG, False) for call in sent}
+        if results == sent or turn.round >= MOST_ROUNDS:
+            return NOTHING
+        budget = attrs.evolve(self._find_budget(address), tokens=LIMITS.tokens)
+        over = self._finish(address, turn, end, Answers(results=results, budget=budget), at)
+        history = turn.history.answer_last(address.attempt, results)
+        return (
+            over if over.turn is None else attrs.evolve(over, turn=attrs.evolve(turn.next, history=history), more=True)
+        )
 
     async def _fit(
         self, address: Address, turn: ManagedTurn, stated: WindowStated, session: Session
@@ -552,7 +569,7 @@ class ManagedRounds:
         stated = self._state.stated_windows.get(sanitize.optional_text(read.fields.model))
         if not is_open and stated is not None and stated.address == address:
             return await self._fit(address, turn, stated, self._state)
-        if not is_open and branch.rounds.was_refused(address.attempt):
+        if not is_open and turn.is_first and branch.rounds.was_refused(address.attempt):
             reply = branch.rounds.finished[address.attempt][-1].reply
             body = await self._loaded.bodies.read_stored(reply)
             usual = Refusal.THINKING if branch.mode is Mode.MANAGE else Refusal.TOOLS

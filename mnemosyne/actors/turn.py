@@ -301,8 +301,8 @@ class Turn:
         return proposal.body, own or self._request.raw
 
     async def replace_refused(self, refusal: Reply, status: int) -> bytes | None:
-        """The replacement for a first request that the provider may have refused for something the proxy added; None
-        for another reason.
+        """The replacement for a round that the provider may have refused for something the proxy added; None for
+        another reason.
         """
         last = self._last
         kind = None if last is None else last.turn.find_refusal(refusal.body, status)
@@ -315,6 +315,7 @@ class Turn:
             asking = self._make_refused(kind, refusal, self._address)
             try:
                 with trio.fail_after(self._patience.answers):
+                    await self._rounds_reported.wait()
                     plan = await self._upstream(asking)
             except (MnemosyneError, trio.TooSlowError) as error:
                 stream = (await self.identity()).stream

@@ -318,11 +318,11 @@ class SplicedRounds:
         async with aclosing(exchange.chunks()) as chunks:
             error = decode(exchange.head, (await read_error(chunks))[0])
         reply = describe(json_object(error), error, complete=True)
+        body = await self._turn.replace_refused(reply, status)
+        if body is not None:
+            log.warning("the provider refused the managed request; sending a replacement: %s", reply.error_type)
+            return body
         if self._number == 0:
-            body = await self._turn.replace_refused(reply, status)
-            if body is not None:
-                log.warning("the provider refused the managed request; sending a replacement: %s", reply.error_type)
-                return body
             self._turn.note_byte()
             await self._client.end_plainly(exchange.head, error)
             return None

@@ -16,6 +16,7 @@ from mnemosyne.actors.rounds import ManagedRounds
 from mnemosyne.cli.explain import _paragraphs
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import ObjectDegraded
+from mnemosyne.domain.recall.memory_results import TOO_LONG
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import TurnFinished
 from mnemosyne.domain.session.round_events import EpochBegan, Mode, WindowStated
@@ -32,6 +33,7 @@ from tests.http.managing import (
     assert_prefixes,
     model_says,
     open_stage,
+    recall,
     text,
     think,
 )
@@ -294,3 +296,43 @@ async def test_request_that_needs_its_session_to_fit_waits_for_it() -> None:
         assert refused(stage) == []
         assert [each.mode for each in await stage.modes()] == [Mode.MANAGE]
         assert len(stage.upstream[-1]["tools"]) > len(TOOLS)
+
+
+@pytest.mark.parametrize(("stream", "again"), [(True, False), (False, True)])
+async def test_turn_goes_on_without_the_memory_answers_that_made_its_prompt_too_long(
+    stream: bool, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = ManagedRounds.turn_of
+
+    async def find_in_log(self: ManagedRounds, address: Address, request: bytes) -> ManagedTurn | None:
+        self._turns.clear()
+        self._loaded.histories._held.clear()
+        return await find(self, address, request)
+
+    if again:
+        monkeypatch.setattr(ManagedRounds, "turn_of", find_in_log)
+    refusal = {"status": 400, "message": f"prompt is too long: {TAKES + 5} tokens > {TAKES} maximum"}
+    here = model_says(text("Here."))
+    answers = [model_says(think(), recall()), model_says(think(), recall()), here] if again else [here]
+    rules = [
+        {"when": {"rounds": 1}, "reply": {"failure": refusal}, "times": 1},
+        {"when": {"rounds": 2}, "reply": {"failure": refusal}, "times": 1},
+        {"replies": [model_says(think(), recall("what is in part 1?")), *answers]},
+    ]
+    log = StoppableLog()
+    async with open_standin({"rules": rules}) as standin:
+        client = Client(stream=stream)
+        async with talked(log, standin, client) as stage:
+            message = await client.turn(text("Where?"))
+            assert message["content"][-1] == text("Here.")
+            assert {reply.status for reply in client.replies} == {200}
+            assert statuses(standin)[:3] == [200, 400, 200]
+            *_, refused, sent = (json.dumps(body) for body in stage.upstream[:3])
+            assert TOO_LONG not in refused
+            assert TOO_LONG in sent
+            standin.script = from_data({"rules": [{"reply": here}]})
+        async with talked(log, standin, client) as stage:
+            await client.turn(text("And now?"))
+            assert TOO_LONG in json.dumps(stage.upstream[-1])
+        assert_prefixes([stage.upstream[0], *stage.upstream[2:]] if not again else stage.upstream[-2:])
+    await check_replay(log)

@@ -74,6 +74,9 @@ NO_MORE = "No more memory calls in this turn. Go on with the task."
 NO_ROOM = "The window has no room for a list. Ask memory_query in the next turn, or go on with the task."
 """The result of a search in a nearly full window."""
 
+TOO_LONG = "The window has no room for this answer. Go on with the task."
+"""The result of a call whose answer the provider refused because the prompt became too long."""
+
 NOT_NOW = "The memory cannot be read now. Go on with the task."
 """The result of a call that timed out."""
 

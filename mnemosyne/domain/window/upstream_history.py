@@ -6,7 +6,7 @@ maps the client's history onto that element by element: it holds the number of w
 client element. The branch's dialect writes the elements (``Dialect.history``).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
@@ -36,6 +36,12 @@ class UpstreamHistory(SentBefore):
         """The history with one more round of the reply to an attempt."""
         rounds = (*self.replies.get(attempt, ()), round_)
         return attrs.evolve(self, replies={**self.replies, attempt: rounds})
+
+    def answer_last(self, attempt: int, results: Mapping[str, bytes]) -> "UpstreamHistory":
+        """The history with other results of the hidden calls in an attempt's last reply."""
+        *rounds, last = self.replies[attempt]
+        rounds.append(attrs.evolve(last, results=results))
+        return attrs.evolve(self, replies={**self.replies, attempt: tuple(rounds)})
 
     def next_round(self, attempt: int, hidden: Collection[str]) -> tuple[bytes, ...]:
         """All elements of the request that follows the last round of an attempt."""

@@ -94,6 +94,8 @@ def describe_event(event: Event) -> tuple[str, str] | None:
             return "too long for the model", f"the provider states a window of {tokens_text(event.window)} tokens"
         case rounds.FallbackSent():
             return "fallback: sent the client's request unchanged", event.why
+        case rounds.RoundFinished() if event.answers and not (event.usage or event.stop_reason):
+            return "the window had no room for the memory's answers", f"to {plural(len(event.answers), 'call')}"
         case rounds.RoundFinished() if event.answers:
             return f"memory answered {plural(len(event.answers), 'call')}", f"{tokens_text(event.tokens)} tokens"
         case rounds.KnowledgeTold():

@@ -33,6 +33,7 @@ from mnemosyne.errors import NotFound
 from mnemosyne.http.serving import bind, bound_url_of, run_hypercorn
 from mnemosyne.services import contexts, object_view, overviews, search, sessions, windows
 from mnemosyne.services.agent_tools import BY_NAME, MOST
+from mnemosyne.services.asking import ask
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
 from mnemosyne.services.manifests import manifest_as_json, read_manifest
 from mnemosyne.services.memory_operations import ApiCall, Arguments, check_arguments
@@ -86,7 +87,9 @@ class AgentTools:
 
     async def _query(self, given: Arguments) -> Any:
         stream = await self._find(given)
-        answer = await asking.answer(self._models, self._composer, stream, given["question"], Filter(), None)
+        index, question = await fill_index(self._models), given["question"]
+        compose = asking.record_answers(self._archive, self._composer, stream, question)
+        answer = await ask(self._archive, index, stream, question, Filter(), None, compose)
         quotes, nearest = (
             [
                 {

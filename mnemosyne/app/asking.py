@@ -14,10 +14,13 @@ from mnemosyne.app.object_index import fill_index
 from mnemosyne.app.process import new_id, now
 from mnemosyne.app.settings import helper_limits
 from mnemosyne.app.storage import run_journal
+from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.recall.object_search import Filter
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.services import asking, sessions
-from mnemosyne.services.asking import MemoryAnswer
+from mnemosyne.services.asking import Compose, MemoryAnswer
+from mnemosyne.services.sessions import Archive
 
 if TYPE_CHECKING:
     from mnemosyne.app.read_models import OpenReadModels
@@ -41,26 +44,30 @@ async def ask(
         composer = await stack.enter_async_context(open_composer(models, say, wanted=helper))
         if composer is not None:
             await stack.enter_async_context(run_journal(models.archive))
-        return await answer(models, composer, stream, question, chosen, tokens)
+        compose = record_answers(models.archive, composer, stream, question)
+        return await asking.ask(models.archive, await fill_index(models), stream, question, chosen, tokens, compose)
 
 
-async def answer(
-    models: "OpenReadModels", composer: Composer | None, stream: UUID, question: str, chosen: Filter, tokens: int | None
-) -> MemoryAnswer:
-    """Answer a question from a session, with a ``composer`` in the helper model's words. Then the journal must be
-    running, which records their cost in the session.
+def record_answers(archive: Archive, composer: Composer | None, stream: UUID, question: str) -> Compose | None:
+    """Compose the answer to a question with ``composer``, and record it with its cost in the session; None without a
+    composer. The journal must be running.
     """
-    index = await fill_index(models)
-    compose = None if composer is None else composer.compose
-    found = await asking.ask(models.archive, index, stream, question, chosen, tokens, compose)
-    if composer is not None and found.helped is not None:
+    if composer is None:
+        return None
+
+    async def compose(asked: HelperQuestion) -> HelperAnswer | None:
+        helped = await composer.compose(asked)
+        if helped is None:
+            return None
         recorded = False
         try:
-            await asking.record(models.archive, stream, question, found.helped, now(), new_id())
+            await asking.record(archive, stream, question, helped, now(), new_id())
             recorded = True
         finally:
-            composer.settle(found.helped, is_recorded=recorded)
-    return found
+            composer.settle(helped, is_recorded=recorded)
+        return helped
+
+    return compose
 
 
 @asynccontextmanager

@@ -18,11 +18,13 @@ import trio
 from quart_trio import QuartTrio
 
 from mnemosyne import __version__
+from mnemosyne.actors.composing import Composer
 from mnemosyne.adapters.embedding.embedder import EntryMeaning
 from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.event_log import CachedEventLog
 from mnemosyne.adapters.postgres.journal import LogProgress
 from mnemosyne.adapters.postgres.leading import lag, publish_progress
+from mnemosyne.app.asking import open_composer, record_answers
 from mnemosyne.app.knowledge import open_knowledge
 from mnemosyne.app.learning import find_facts
 from mnemosyne.app.object_index import fill_index, model_of, open_index, read_standing, why_words_only
@@ -44,6 +46,7 @@ from mnemosyne.http.inspector.access import Access
 from mnemosyne.http.inspector.pages import create_pages
 from mnemosyne.http.serving import run_hypercorn
 from mnemosyne.page_links import PageLinks
+from mnemosyne.services.asking import Compose
 from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.conversation_view import no_conversations
 from mnemosyne.services.knowledge import KnowledgeService
@@ -99,6 +102,7 @@ class OpenPageContext:
         self._config = config
         self._models: OpenReadModels | None = None
         self._store: KnowledgeStore | None = None
+        self._composer: Composer | None = None
         self._model = model_of(config)
         self._meaning = EntryMeaning(self._model)
         self._progress = LogProgress()
@@ -169,6 +173,9 @@ class OpenPageContext:
             return await fill_index(models, self._model)
         return await open_index(models.config, models.database, self._model)
 
+    def compose(self, stream: UUID, question: str) -> Compose | None:
+        return record_answers(self.archive, self._composer, stream, question)
+
     async def beyond(self, position: int) -> tuple[int, frozenset[UUID]]:
         gone, last = self._gone, position
         async with trio.open_nursery() as nursery:
@@ -210,6 +217,7 @@ class OpenPageContext:
         async with (
             open_read_models(self._config, log.info, event_log=CachedEventLog) as models,
             run_journal(models.archive) as archive,
+            open_composer(models, log.info) as self._composer,
         ):
             listener = Database(models.database.dsn, connections=1)
             self._progress.advance(await models.log.last_position())

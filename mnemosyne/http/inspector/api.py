@@ -121,7 +121,9 @@ async def _ask(page_context: PageContext, session: str) -> Response:
     question, tokens = given["question"], given.get("tokens")
     stream = await read_models.find(page_context.models, session)
     index = await page_context.index()
-    return jsonify(answer_as_json(question, await ask(page_context.archive, index, stream, question, Filter(), tokens)))
+    compose = page_context.compose(stream, question) if _has_token() else None
+    answer = await ask(page_context.archive, index, stream, question, Filter(), tokens, compose)
+    return jsonify(answer_as_json(question, answer))
 
 
 async def _export(page_context: PageContext) -> Response:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from quart import request
 
 from mnemosyne.domain.recall.object_search import Filter
-from mnemosyne.http.inspector.page_context import PageContext, View
+from mnemosyne.http.inspector.page_context import Decide, PageContext, View
 from mnemosyne.services import asking, overviews, read_models, search, usage
 from mnemosyne.services.agents import read_agents
 from mnemosyne.services.savings import Balance, list_caveats, read_savings
@@ -69,9 +69,14 @@ def _place_of(spent: usage.Usage, group: object, use: usage.Consumption) -> tupl
     return (str(group),) if spent.by == "day" else (use.price or 0, use.replies)
 
 
-async def show_search(page_context: PageContext) -> tuple[str, Mapping[str, Any]]:
-    """Search for ``?q=`` in all sessions, in the sessions of ``?project=``, or in ``?session=``, which also answers."""
-    question, session, project = (request.args.get(name, "").strip() for name in ("q", "session", "project"))
+async def show_search(
+    page_context: PageContext, form: Mapping[str, str] | None = None
+) -> tuple[str, Mapping[str, Any]]:
+    """Search for ``?q=`` in all sessions, in the sessions of ``?project=``, or in ``?session=``, which also answers.
+    Only a ``form`` asks the helper model, which costs money.
+    """
+    given = request.args if form is None else form
+    question, session, project = (given.get(name, "").strip() for name in ("q", "session", "project"))
     shown: dict[str, Any] = {"question": question, "session": session, "project": project, "found": None}
     if not question:
         return "search.html", shown
@@ -79,8 +84,10 @@ async def show_search(page_context: PageContext) -> tuple[str, Mapping[str, Any]
     if session:
         stream = await read_models.find(page_context.models, session)
         found = await search.search(page_context.archive, index, stream, question, Filter(), RESULTS)
-        answer = await asking.ask(page_context.archive, index, stream, question, Filter(), None)
-        shown |= {"stream": stream, "answer": answer}
+        compose = page_context.compose(stream, question)
+        asked = None if form is None else compose
+        answer = await asking.ask(page_context.archive, index, stream, question, Filter(), None, asked)
+        shown |= {"stream": stream, "answer": answer, "may_ask": form is None and compose is not None}
     else:
         found = await search.search_sessions(
             page_context.archive, index, question, Filter(), RESULTS, folder=project or None
@@ -114,3 +121,4 @@ VIEWS: Mapping[str, View] = {
     "/-/savings": show_savings,
     "/-/server": show_server,
 }
+DECISIONS: Mapping[str, Decide] = {"/-/search": show_search}

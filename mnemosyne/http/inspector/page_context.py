@@ -9,6 +9,7 @@ import attrs
 
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
+from mnemosyne.services.asking import Compose
 from mnemosyne.services.budgets import Budgets
 from mnemosyne.services.conversation_view import KnownConversations
 from mnemosyne.services.knowledge import KnowledgeService
@@ -40,8 +41,8 @@ class LongPage:
 LongView = Callable[..., Awaitable[LongPage]]
 """Reads a slow page from a ``PageContext``."""
 
-Decide = Callable[..., Awaitable[str]]
-"""Handles a form: takes a ``PageContext`` and the form's fields, returns the address to show next."""
+Decide = Callable[..., Awaitable[str | tuple[str, Mapping[str, Any]]]]
+"""Handles a form: takes a ``PageContext`` and its fields, returns the address to show next, or a page as a ``View``."""
 
 
 class SimulationService(Protocol):
@@ -91,6 +92,9 @@ class PageContext(Protocol):
 
     async def index(self) -> CrossSessionIndex:
         """Return the object index, up to date with the log."""
+
+    def compose(self, stream: UUID, question: str) -> Compose | None:
+        """Return what composes and records the answer to a question with the helper model; None without a helper."""
 
     async def knowledge(self, folder: Path | None, source: EntrySource = EntrySource.USER) -> KnowledgeService:
         """Return the memory visible from a folder; without a folder, only global entries."""

@@ -5,7 +5,7 @@ Pages load nothing from other hosts, have no inline scripts, and escape all sess
 
 import gzip
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -30,7 +30,7 @@ from mnemosyne.http.inspector.access import COOKIE, VALID_SECONDS, Access, Visit
 from mnemosyne.http.inspector.api import NEEDS_TOKEN, add_api, is_of_api
 from mnemosyne.http.inspector.formatting import FILTERS
 from mnemosyne.http.inspector.long_pages import LongPages
-from mnemosyne.http.inspector.page_context import PageContext, View
+from mnemosyne.http.inspector.page_context import Decide, PageContext, View
 from mnemosyne.page_links import PARAMETER
 from mnemosyne.services import read_models
 from mnemosyne.services.map_chart import KEY
@@ -99,10 +99,7 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
 
     def show(rule: str, view: View) -> None:
         async def answer(page_context: PageContext, **about: Any) -> Response | str:
-            template, values = await view(page_context, **about)
-            if _wants_json():
-                return jsonify(as_json(values))
-            return await render_template(template, visitor=g.visitor, here=request.path, **values)
+            return await _render(*await view(page_context, **about))
 
         for address in (rule, "/-/sessions.json" if rule == "/-/" else f"{rule}.json"):
             app.add_url_rule(address, address, _with(page_context, answer))
@@ -117,11 +114,18 @@ def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
     downloads: dict[str, Callable[..., Awaitable[Any]]] = {**session_pages.DOWNLOADS, **object_pages.DOWNLOADS}
     for rule, give in downloads.items():
         app.add_url_rule(rule, rule, _with(page_context, give))
-    for rule, decide in {**session_pages.DECISIONS, **object_pages.DECISIONS, **known_pages.DECISIONS}.items():
-        app.add_url_rule(rule, rule, _with(page_context, _deciding(decide)), methods=["POST"])
+    for forms in (session_pages, object_pages, known_pages, log_pages):
+        for rule, decide in forms.DECISIONS.items():
+            app.add_url_rule(rule, f"POST {rule}", _with(page_context, _deciding(decide)), methods=["POST"])
     add_api(app, page_context)
     app.add_url_rule("/-/events", "events", _with(page_context, live.follow))
     return app
+
+
+async def _render(template: str, values: Mapping[str, Any]) -> Response | str:
+    if _wants_json():
+        return jsonify(as_json(values))
+    return await render_template(template, visitor=g.visitor, here=request.path, **values)
 
 
 async def _compress(response: Response) -> Response:
@@ -169,14 +173,16 @@ def _with(page_context: PageContext, answer: Callable[..., Awaitable[Any]]) -> C
     return answering
 
 
-def _deciding(decide: Callable[..., Awaitable[str]]) -> Callable[..., Awaitable[Any]]:
-    """Return the handler of a form: check permission, run it, redirect to the page that shows the result."""
+def _deciding(decide: Decide) -> Callable[..., Awaitable[Any]]:
+    """Return the handler of a form: check permission, run it, show the result or redirect to its page."""
 
     async def deciding(page_context: PageContext, **about: Any) -> Any:
         form = await request.form
         if not may_decide(g.visitor, form.get("word")):
             return await _refuse(403, "You may not make changes here, or the page is out of date: reload it.")
         shown = await decide(page_context, form, **about)
+        if not isinstance(shown, str):
+            return await _render(*shown)
         return jsonify({"ok": True}) if _wants_json() else redirect(shown, 303)
 
     return deciding

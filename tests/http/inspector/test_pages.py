@@ -27,6 +27,7 @@ from mnemosyne.services.forgetting import forget
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.savings import read_savings
 from mnemosyne.services.usage import read_usage
+from mnemosyne_lab.helper import Answer, open_endpoint, says
 from tests.adapters.log_support import query
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import NASTY, NOW, TITLE, TOKEN, Pages, fill, open_pages, session, settings
@@ -111,6 +112,39 @@ async def test_a_question_has_the_same_answer_in_the_api_and_on_the_search_page(
     refused = [await ask(pages.client, "nowhere", "why?"), await ask(pages.client, shown.session, " ")]
     refused.append(await ask(pages.app.test_client(), shown.session, "why?"))
     assert [status for status, _ in refused] == [404, 400, 401]
+
+
+STEP = "def step_7_20(value): return value + 20"
+
+
+async def test_only_a_request_of_its_owner_asks_a_helper_model_which_is_recorded(shown: ShownLog) -> None:
+    def reply(path: str, body: Any) -> Answer:
+        passages = re.split(r"\n[0-9a-f]{24} passage \d+: ", body["messages"][-1]["content"])
+        number = next(number for number, passage in enumerate(passages) if number and STEP in passage)
+        return says(path, json.dumps({"sentences": [{"text": "Step 20 adds 20.", "passage": number, "quote": STEP}]}))
+
+    question = {"question": "what does step_7_20 return?"}
+    form = {"q": question["question"], "session": shown.session}
+    recorded = "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v2'"
+    async with open_endpoint(reply) as endpoint:
+        url = f"{endpoint.url}/v1"
+        given = {"helper": "openai", "helper_model": "m", "helper_url": url}
+        async with open_pages(shown.dsn, shown.folder, **given) as pages:
+            _, text = await pages.get(f"/-/search?session={shown.session}&q=what+does+step_7_20+return?")
+            address = f"/-/api/v1/sessions/{shown.session}/ask"
+            found = await (await pages.client.post(address, data=json.dumps(question))).get_json()
+            assert (found["helper"], found["answered"]) == (None, True)
+            assert (await pages.client.post("/-/search", form=form)).status_code == 403
+            assert (endpoint.requests, query(shown.dsn, recorded)) == ([], [(0,)])
+            assert "Ask the helper model" in text
+            (word,) = set(re.findall(r'name="word" value="([^"]+)"', text))
+            response = await pages.client.post("/-/search", form={**form, "word": word})
+            assert (response.status_code, query(shown.dsn, recorded)) == (200, [(1,)])
+            assert "Step 20 adds 20." in await response.get_data(as_text=True)
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            found = await (await pages.client.post(address, data=json.dumps(question), headers=headers)).get_json()
+            assert [each["sentence"] for each in found["quotes"]] == ["Step 20 adds 20."]
+            assert (len(endpoint.requests), query(shown.dsn, recorded)) == (2, [(2,)])
 
 
 @pytest.mark.release

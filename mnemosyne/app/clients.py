@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -124,10 +125,22 @@ def _find_named(word: str) -> Client | None:
 
 
 def environment(command: Sequence[str], way: Route, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that routes ``command`` through the proxy."""
+    """Return the environment that routes ``command`` through the proxy: an unknown one may start any client."""
     client = recognise(command)
-    known = client.variables(way, environ) if client else {}
+    known: dict[str, str] = {}
+    for each in CLIENTS if client is None else (client,):
+        known |= each.variables(way, environ)
     return {**environ, BASE_URL: way.url, **_without_proxy(environ), **known}
+
+
+def list_unrouted(command: Sequence[str], way: Route) -> list[str]:
+    """Return sentences about clients that a shell may start, and that only arguments can route through the proxy."""
+    words = () if recognise(command) else re.split(r"[^\w@./-]+", " ".join(command))
+    return [
+        f"{each.title} bypasses Mnemosyne here: the command must begin with `{each.names[0]}`, without a shell."
+        for each in CLIENTS
+        if each.arguments(way) and not {*each.names}.isdisjoint(words)
+    ]
 
 
 def command_line(command: Sequence[str], way: Route) -> list[str]:

@@ -74,7 +74,8 @@ def replay(
 
     --worktree needs a session of `run --record-worktree`. The copy includes ignored files, and remains.
 
-    With --until, requests after that turn go to the provider through Mnemosyne and are recorded as a new session.
+    With --until, requests after that turn go to the provider through Mnemosyne and are recorded as a new session. If
+    the client uses another model, only differences in messages count.
 
     With --from-log, no client runs: the commands of the session are run with the current code.
 
@@ -103,7 +104,7 @@ def _run(
     config: Config, session: str, command: tuple[str, ...], *, as_json: bool, until: int | None, **how: bool
 ) -> int:
     """Run the client; return the exit code."""
-    from mnemosyne.app.clients import Route, command_line, environment
+    from mnemosyne.app.clients import Route, command_line, environment, list_unrouted
     from mnemosyne.app.launch import end_like, run_client
     from mnemosyne.app.replaying import ReplayOptions, serve_replay
     from mnemosyne.cli.run import client_error, refuse_unfindable
@@ -119,6 +120,8 @@ def _run(
             os.chdir(running.folder)
             _say(f"the client works in {running.folder}")
         way = Route(running.url, config.upstream, others=upstreams_of(config))
+        for sentence in list_unrouted(command, way):
+            _say(sentence)
         environ = environment(command, way, {**os.environ, "PWD": str(Path.cwd())})
         if live_url is None:
             environ |= _offline(running.url, environ)
@@ -158,10 +161,19 @@ def _offline(url: str, environ: dict[str, str]) -> dict[str, str]:
 
 
 def differs(running: "RunningReplay", *, live: bool) -> bool:
-    """Whether any request differs in more than clients vary, was not sent, or is not in the record."""
+    """Whether any request differs in more than clients vary, was not sent, or is not in the record. With another model
+    for the ``live`` part, as the user chose, only the messages count: the rest of a request depends on its model.
+    """
     replay = running.replay
     return bool(
-        any(match.comparison.differences for match in replay.matches) or replay.unsent or (replay.unknown and not live)
+        any(
+            match.comparison.differences
+            if not (live and match.comparison.differs_in("model"))
+            else any(match.comparison.differs_in(messages) for messages in ("messages", "input"))
+            for match in replay.matches
+        )
+        or replay.unsent
+        or (replay.unknown and not live)
     )
 
 

@@ -22,6 +22,7 @@ from mnemosyne.app.clients import (
     command_line,
     environment,
     lacks_provider,
+    list_unrouted,
     recognise,
 )
 from mnemosyne.app.discovery import (
@@ -472,7 +473,10 @@ def _client_environment(
     from mnemosyne.data_dir import memory_key
 
     token = memory_key(config.data_dir).token
-    return environment(command, Route(url, config.upstream, mode, upstreams_of(config), token, choices), os.environ)
+    way = Route(url, config.upstream, mode, upstreams_of(config), token, choices)
+    for sentence in list_unrouted(command, way):
+        _say(sentence)
+    return environment(command, way, os.environ)
 
 
 def _print_obstacles(command: Sequence[str]) -> None:

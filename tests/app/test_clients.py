@@ -19,6 +19,7 @@ from mnemosyne.app.clients import (
     command_of,
     environment,
     fork,
+    list_unrouted,
     recognise,
 )
 from mnemosyne.domain.window import request_settings
@@ -62,7 +63,19 @@ def test_every_client_gets_the_base_url_and_keeps_the_rest() -> None:
         variables = environment(command, WAY, {"HOME": "/home/me", "ANTHROPIC_BASE_URL": "https://other"})
         assert variables["ANTHROPIC_BASE_URL"] == URL
         assert variables["HOME"] == "/home/me"
-        assert ("OPENCODE_CONFIG_CONTENT" in variables) == (command == ["opencode"])
+        assert ("OPENCODE_CONFIG_CONTENT" in variables) == (command != ["claude"])
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["sh", "-c", "cd /src; codex exec 'Fix it'"], ["Codex"]),
+        (["sh", "-c", "cd /src/codex; claude -p 'Fix it'"], []),
+        (["codex", "exec", "Fix it"], []),
+    ],
+)
+def test_client_that_a_shell_starts_and_variables_cannot_route_is_named(command: list[str], said: list[str]) -> None:
+    assert [sentence.split()[0] for sentence in list_unrouted(command, WAY)] == said
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """The replay command runs a client again, or compares a session's decisions with those of the current code."""
 
+import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,27 @@ def test_report_shows_the_first_difference_and_what_was_not_sent(observed_dsn: s
     assert "other differs in 1 request, first in turn 1 of main, other:\n  recorded: nothing\n  now:      1\n" in said
     assert "not sent again: " in said
     assert "this client is other 3." in said, "the version of urllib, which differs from the recorded client"
+
+
+def test_another_model_chosen_for_the_live_part_is_listed_and_does_not_fail(
+    observed_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, exchanges = read_log(load({"dsn": observed_dsn, "tenant": "t"}, {}))[0]
+    client = tmp_path / "client.py"
+    client.write_text(f"import contextlib, http.client{CLIENT}".replace("    urllib", f"    with {ANY_END}: urllib", 1))
+    monkeypatch.setattr("mnemosyne.cli.replay._live", lambda _config, _until: nullcontext("http://127.0.0.1:9"))
+    later = (
+        number for number, (each, *_) in enumerate(exchanges) if (each.began.branch, each.began.turn) > ("main", 3)
+    )
+    sent = [json.loads(raw) | {"model": "another"} for _, _, raw, _ in exchanges[: next(later)]]
+    message = {"role": "user", "content": "Something else."}
+    options = ("--dsn", observed_dsn, "--tenant", "t", "--until", "3", "--", sys.executable, str(client))
+    for change, code in (({"max_tokens": 7}, 0), ({"messages": [message, *sent[-1]["messages"][1:]]}, 1)):
+        bodies = [tmp_path / str(number) for number in range(len(sent))]
+        for path, body in zip(bodies, [*sent[:-1], sent[-1] | change], strict=True):
+            path.write_text(json.dumps(body))
+        said = run("replay", session, *options, *map(str, bodies), code=code).output
+        assert "model differs in" in said
 
 
 def test_report_names_the_replies_that_broke_off_as_recorded(observed_dsn: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import attrs
 
 from mnemosyne import setting_values as values
 from mnemosyne.errors import BadConfiguration, BadOption
+from mnemosyne.regular_files import read_whole
 from mnemosyne.setting_values import Kind, Shard, TenantKey, TenantQuota
 from mnemosyne.upstreams import NamedUpstream
 
@@ -24,6 +25,8 @@ CONFIG_VARIABLE = "MNEMOSYNE_CONFIG"
 OPTIONS_VARIABLE = "MNEMOSYNE_OPTIONS"
 """Set for a child process: the names of settings that were options of its parent, and are variables here."""
 FILE_NAME = "config.toml"
+LARGEST_FILE = 1 << 20
+"""Maximum bytes of the configuration file."""
 MODELS_NAME = "models.toml"
 
 HELPER_MODEL = "claude-haiku-5-5"
@@ -194,7 +197,7 @@ class Config:
     )
     manage_window: int | None = setting(
         None,
-        values.positive("TOKENS"),
+        values.integer("TOKENS", 2_000, float("inf"), "at least 2,000 are needed, for the memory tools and an answer"),
         "Hard limit on the prompt tokens of a managed conversation. Default: compact around 160,000 tokens when "
         "that saves money, or where the client would compact.",
         unset="by the model and its client",
@@ -499,7 +502,7 @@ def find_file(options: Mapping[str, object], environ: Mapping[str, str], given: 
 def _read(file: Path, *, must_exist: bool) -> str | None:
     """The file's text; None if it does not exist and need not."""
     try:
-        return file.read_text(encoding="utf-8")
+        return read_whole(file, LARGEST_FILE).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         if must_exist:
             raise BadConfiguration(f"The configuration file {file} does not exist.") from None

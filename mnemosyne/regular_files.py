@@ -37,6 +37,17 @@ def read_text(path: Path, longest: int, *, follow_link: bool = True) -> str:
         return file.read(longest).decode("utf-8", "replace")
 
 
+def read_whole(path: Path, longest: int) -> bytes:
+    """All bytes of a file that the user named, which may be a pipe or a device. Raises OSError, also if it has more
+    than ``longest`` bytes.
+    """
+    with path.open("rb") as file:
+        data = file.read(longest + 1)
+    if len(data) > longest:
+        raise OSError(errno.EFBIG, f"it has more than {longest:,} bytes", str(path))
+    return data
+
+
 def read_files(folder: Path, names: Iterable[str], longest: int) -> dict[str, str]:
     """At most ``longest`` bytes of each file that is there, by name. Links and unreadable files are left out."""
     found = {}

@@ -277,6 +277,18 @@ def test_file_without_read_permission_is_an_error(tmp_path: Path, environ: dict[
         load({}, environ)
 
 
+def test_a_device_without_an_end_is_refused_and_an_empty_one_is_read() -> None:
+    with pytest.raises(BadConfiguration, match=r"/dev/zero cannot be read: it has more than 1,048,576 bytes\."):
+        load({}, {}, config_file=Path("/dev/zero"))
+    assert load({}, {}, config_file=Path("/dev/null")).port == load({}, {}).port
+
+
+def test_window_without_room_for_the_memory_is_refused() -> None:
+    with pytest.raises(BadConfiguration, match="at least 2,000 are needed"):
+        load({"manage_window": "1999"}, {})
+    assert load({"manage_window": "2000"}, {}).manage_window == 2_000
+
+
 def test_bad_value_in_the_file_names_the_file(tmp_path: Path, environ: dict[str, str]) -> None:
     file = write(tmp_path, 'port = "many"')
     with pytest.raises(BadConfiguration) as caught:

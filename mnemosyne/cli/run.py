@@ -50,6 +50,20 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
     return [name for name in names if name.startswith(incomplete) and shutil.which(name)]
 
 
+SHORT = {"window": "manage_window", "budget": "session_budget_dollars"}
+"""The settings that an option names in short."""
+
+
+def _check_short(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Refuse an invalid value of an option in ``SHORT`` by the option's own name."""
+    kind = next(setting.kind for setting in SETTINGS if setting.name == SHORT[option.name or ""])
+    try:
+        kind.parse(value) if value else None
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from None
+    return value
+
+
 @click.command(
     # Everything after the client's name, including options, belongs to the client.
     context_settings={"allow_interspersed_args": False},
@@ -57,8 +71,8 @@ def _complete_client(_ctx: click.Context, _param: click.Parameter, incomplete: s
 )
 @setting_options("policy", "fidelity", "grounding")
 @manage_option
-@click.option("--window", metavar="TOKENS", help="Short for --manage-window.")
-@click.option("--budget", metavar="DOLLARS", help="Short for --session-budget-dollars.")
+@click.option("--window", metavar="TOKENS", callback=_check_short, help="Short for --manage-window.")
+@click.option("--budget", metavar="DOLLARS", callback=_check_short, help="Short for --session-budget-dollars.")
 @click.option("--off", is_flag=True, help="Stop managing: the proxy sends the client's requests unchanged.")
 @click.option(
     "--fork",
@@ -116,8 +130,7 @@ def run(
     The client keeps the terminal, and its exit code is passed on (127 if the command does not exist). At the end, the
     command reports what was recorded and what the client's cost display omits. See docs/clients.md.
     """
-    short = {"manage_window": window, "session_budget_dollars": budget}
-    options |= {name: value for name, value in short.items() if value}
+    options |= {SHORT[name]: value for name, value in (("window", window), ("budget", budget)) if value}
     config = configuration(options, manage=manage)
     if door is not None:
         config = _behind_door(config, options, manage=manage, off=off)

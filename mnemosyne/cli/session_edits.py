@@ -34,8 +34,9 @@ def _edit(name: str, options: dict[str, Any], **given: Any) -> Json:
 
 
 def _print_session(answer: Json) -> None:
-    what = answer["what"]
-    say(f"session {answer['id']}: {'nothing to change' if what == 'unchanged' else what}")
+    is_undone = click.get_current_context().params.get("undo")
+    unchanged = {None: "nothing to change", False: "closed already", True: "not closed"}[is_undone]
+    say(f"session {answer['id']}: {unchanged if answer['what'] == 'unchanged' else answer['what']}")
 
 
 @click.command()

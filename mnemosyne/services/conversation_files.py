@@ -8,6 +8,10 @@ from typing import Any, TypeVar
 import attrs
 
 from mnemosyne.errors import BadOption
+from mnemosyne.regular_files import read_whole
+
+LARGEST = 1 << 28
+"""Maximum bytes of a file."""
 
 Parsed = TypeVar("Parsed")
 
@@ -43,7 +47,7 @@ def _read(
 ) -> list[Parsed]:
     """All parsed lines of a file; with a ``key``, which must be unique."""
     try:
-        data = path.read_bytes()
+        data = read_whole(path, LARGEST)
     except OSError as error:
         raise BadOption(f"{path} cannot be read: {error.strerror or error}.") from None
     found: list[Parsed] = []

@@ -81,8 +81,8 @@ async def read_birth(archive: Archive, models: ReadModels, stream: UUID, object_
     for each in await archive.events.pick(stream, [row["version"] for row in rows]):
         if isinstance(event := each.envelope.event, ObjectCreated):
             return event
-    (every,) = await models.answers(Question("working_set", "branch_of_objects", {"stream": stream}))
-    raise NotFound(lookup.unknown(object_id, [row["object"] for row in every]))
+    found = await memories.find(archive, object_id, str(stream))  # names the session that has it
+    raise NotFound(f"The object {found.object.id} is not shown yet: read models are behind the log.")
 
 
 async def read_object_view(archive: Archive, session: str, object_id: str) -> ObjectView:

@@ -9,7 +9,7 @@ from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.knowledge.state import Entry
 from mnemosyne.domain.session.decide import TrashSession
 from mnemosyne.domain.session.retention import DAY, TRASH_DAYS, has_expired
-from mnemosyne.errors import NotFound
+from mnemosyne.errors import Ambiguous, NotFound
 from mnemosyne.services import memories, overviews
 from mnemosyne.services.forgetting import read_last_active
 from mnemosyne.services.knowledge import WriteStamp, erase_entries
@@ -52,7 +52,7 @@ async def put_away(archive: Archive, tenant: str, wanted: str, stamp: WriteStamp
                 command = TrashEntry(at=stamp.at, write=stamp.id, wanted=wanted)
                 await KnowledgeStore(archive.events, archive.journal).write(place, command, stamp.id)
             return Trashed(kind="entry", id=wanted, text=entry.content, at=entry.trashed_at or stamp.at)
-    stream = await find_own(archive, wanted)
+    stream = await _find_session(archive, wanted)
     if stream not in await read_last_active(archive):
         raise NotFound(f"Session {stream} is forgotten: there is nothing to restore.")
     await _switch(archive, stream, stamp, trashed=True)
@@ -65,7 +65,7 @@ async def take_out(archive: Archive, tenant: str, wanted: str, stamp: WriteStamp
     held = await list_trash(archive, tenant)
     found = next((each for each in held if each.id == wanted), None)
     if found is None:
-        stream = str(await find_own(archive, wanted))
+        stream = str(await _find_session(archive, wanted))
         found = next((each for each in held if each.id == stream), None)
     if found is None:
         raise NotFound(f"{wanted!r} is not in the trash; `mnemosyne trash --list` shows what is.")
@@ -77,6 +77,16 @@ async def take_out(archive: Archive, tenant: str, wanted: str, stamp: WriteStamp
             command = UndoWrite(at=stamp.at, write=stamp.id, undone=entry.ended_by)
             await KnowledgeStore(archive.events, archive.journal).write(place, command, stamp.id)
     return found
+
+
+async def _find_session(archive: Archive, wanted: str) -> UUID:
+    """The session that is wanted, after no entry was. Raises NotFound."""
+    try:
+        return await find_own(archive, wanted)
+    except Ambiguous:
+        raise
+    except NotFound:
+        raise NotFound(f"There is no session and no memory entry {wanted!r}.") from None
 
 
 async def _switch(archive: Archive, stream: UUID, stamp: WriteStamp, *, trashed: bool) -> None:

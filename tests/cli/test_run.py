@@ -111,7 +111,7 @@ def test_server_is_started_for_a_client_and_ends_with_it(
     assert url.startswith("http://127.0.0.1:")
     assert url != stranger.url
     assert "GET /v1/x" not in stranger.asked
-    assert json.loads(variables)["OPENCODE_CONFIG_CONTENT"] is None
+    assert url in json.loads(variables)["OPENCODE_CONFIG_CONTENT"]
     assert not answers(url)
     assert "SIGTERM" in (home / "data/server.log").read_text()
 
@@ -640,3 +640,9 @@ def test_impossible_option_is_refused_before_anything_is_started(
     done = invoked("run", *options, "--", client, environ=environ)
     assert (done.exit_code, done.stdout) == (code, "")
     assert sentence in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("option", ["--budget", "--window"])
+def test_a_short_option_with_an_invalid_value_is_named_as_it_was_given(option: str) -> None:
+    done = invoked("run", option, "x", "--", "true", environ={})
+    assert (done.exit_code, f"Invalid value for '{option}': " in done.stderr) == (2, True)

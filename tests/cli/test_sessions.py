@@ -27,10 +27,17 @@ def test_limit_reports_the_number_of_omitted_sessions() -> None:
     assert [len(run_json("sessions", *options)) for options in ([], ["--limit", "1"])] == [2, 1]
 
 
+@pytest.mark.usefixtures("conversation")
+@pytest.mark.parametrize("options", [[], ["--restore"]])
+def test_the_trash_says_that_it_finds_neither_a_session_nor_an_entry(options: list[str]) -> None:
+    done = run("trash", "nothing", *options, code=1)
+    assert done.stderr == "Error: There is no session and no memory entry 'nothing'.\n"
+
+
 def test_a_session_is_renamed_and_closed_once(conversation: str) -> None:
     assert run("rename", conversation[:8], "The parser").stdout == f"session {conversation}: renamed\n"
     assert [run_json("close", conversation)["what"] for _ in range(2)] == ["closed", "unchanged"]
-    assert run("close", conversation).stdout == f"session {conversation}: nothing to change\n"
+    assert run("close", conversation).stdout == f"session {conversation}: closed already\n"
     (row,) = run_json("sessions")
     assert (row["title"], row["status"]) == ("The parser", "completed")
     assert run("rename", conversation, "").stdout == f"session {conversation}: renamed\n"

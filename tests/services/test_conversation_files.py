@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mnemosyne.errors import BadOption
+from mnemosyne.services import conversation_files
 from mnemosyne.services.conversation_files import ConversationLine, SearchQuery, read_lines, read_queries
 from tests.damaged import chances, damage_lines
 
@@ -61,3 +62,10 @@ def test_any_file_is_read_or_refused(tmp_path: Path) -> None:
         for read in (read_lines, read_queries):
             with suppress(BadOption):
                 read(path)
+
+
+def test_a_file_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation_files, "LARGEST", 1_000)
+    with pytest.raises(BadOption, match=r"/dev/zero cannot be read: it has more than 1,000 bytes\."):
+        read_lines(Path("/dev/zero"))
+    assert read_lines(Path("/dev/null")) == []

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from functools import partial
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -339,6 +340,16 @@ async def test_a_missing_page_is_reported_in_one_sentence(pages: Pages, shown: S
         response = await pages.client.get(f"{where}.json?{asked}")
         assert response.status_code in (status, 404), path
         assert "error" in await response.get_json(), path
+
+
+async def test_an_object_of_another_session_is_reported_with_its_session(tmp_path: Path, dsn: str) -> None:
+    play = partial(fill, dsn, tmp_path, session("mine", 2), session("other", 3))
+    mine, other = await trio.to_thread.run_sync(play)
+    async with open_pages(dsn, tmp_path) as pages:
+        spans = (await pages.json(f"/-/session/{mine}.json"))["view"]["map"]["spans"]
+        key = next(span["object"]["id"] for span in spans)
+        status, text = await pages.get(f"/-/session/{other}/object/{key}")
+        assert (status, f"it belongs to session {mine}" in text) == (404, True)
 
 
 async def test_a_visitor_without_credentials_sees_only_how_to_sign_in(pages: Pages, shown: ShownLog) -> None:

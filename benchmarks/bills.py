@@ -164,37 +164,38 @@ async def _open_work(
     """A proxy, its client, and what does one of a session's turns: the model thinks and calls a tool, whose result is
     made up and has so many ``lines``; its definition has ``head`` lines.
     """
-    name = "Look" if make is None else "look"
-    call = {"type": "tool_use", "name": name, "input": {}}
+    call = {"type": "tool_use", "name": "Look" if make is None else "look"}
     replies = [model_says(think(), text(f"{n}."), {**call, "input": {"at": n}}) for n in range(turns)]
     task = text("Please do this.\n" + _write("task", 100))
     described = {"description": _write("head", head)} if head else {}
     async with bare_stage({"replies": replies}, **options) as stage:
+        talk: Client | Talk
         if make is None:
-            client, content = Client(stage.url, model=model, tools=[LOOK | described]), [task]
+            talk = Client(stage.url, model=model, tools=[LOOK | described])
+        else:
+            (tool,) = make.body["tools"]
+            tool = {**tool, "function": tool["function"] | described} if "function" in tool else tool | described
+            members = {"model": model, "stream_options": {"include_usage": True}, "tools": [tool]}
+            talk = make(stage.url, members=members)
+        talk.history.append({"role": "user", "content": [task] if make is None else task["text"]})
 
-            async def work() -> None:
-                nonlocal content
-                content = results(await client.turn(*content))
-                for each in content:
-                    each["content"] = _write(each["tool_use_id"], lines)
+        async def work() -> None:
+            known, reply = len(talk.history), await talk.send()
+            if isinstance(talk, Client):
+                found = results(reply)
+                talk.history += [{"role": "assistant", "content": reply["content"]}, {"role": "user", "content": found}]
+            else:
+                talk.keep(reply)
+                found = talk.history[known:]
+            for each in found:
+                if (
+                    call_id := each.get("tool_use_id")
+                    or each.get("tool_call_id")
+                    or ("output" in each and each["call_id"])
+                ):
+                    each["output" if "output" in each else "content"] = _write(call_id, lines)
 
-            yield stage, client, work
-            return
-        (tool,) = make.body["tools"]
-        tool = {**tool, "function": tool["function"] | described} if "function" in tool else tool | described
-        options = {"model": model, "stream_options": {"include_usage": True}, "tools": [tool]}
-        talk = make(stage.url, members=options)
-        talk.history.append({"role": "user", "content": task["text"]})
-
-        async def talk_on() -> None:
-            known = len(talk.history)
-            talk.keep(await talk.send())
-            for each in talk.history[known:]:
-                if call := each.get("tool_call_id") or (each.get("output") and each["call_id"]):
-                    each["content" if "content" in each else "output"] = _write(call, lines)
-
-        yield stage, talk, talk_on
+        yield stage, talk, work
 
 
 def _as_row(event: TurnAccounted) -> dict[str, Any]:
@@ -288,21 +289,17 @@ async def _switch(name: str, turns: int) -> list[Row]:
     ends, tools = list_ends(billed, without), Tokens(write_5m=Estimator.of(model).tokens(OWN_TOOLS))
     changed = sum(one.body != own for one, own in zip(sent[:first], client.bodies, strict=False))
     refused = sum(each.status != 200 for each in sent) + len(stage.standin.violations)
-    return [
-        single(
-            "requests changed before the first compaction, refused, or against a rule",
-            variant,
-            "",
-            changed + refused,
-            0,
-        ),
-        single("the switch, until then", variant, "%", float(100 * (ends[first - 1] - 1)), 0.1),
-        single("turns until then", variant, "", first - turns),
-        single("tokens read at it", variant, "", found[first].actual.read),
-        single("tokens written at it", variant, "", found[first].actual.write_5m),
-        single("memory tools, at it", variant, "%", float(100 * equivalents(tools, model) / sum(without[: first + 1]))),
-        *_rate(variant, [(ends, first)]),
-    ]
+    of_tools = equivalents(tools, model) / sum(without[: first + 1])
+    figures: Sequence[tuple[str, str, float, float | None]] = (
+        ("requests changed before the first compaction, refused, or against a rule", "", changed + refused, 0),
+        ("the switch, until then", "%", 100 * (ends[first - 1] - 1), 0.1),
+        ("turns until then", "", first - turns, None),
+        ("tokens read at it", "", found[first].actual.read, None),
+        ("tokens written at it", "", found[first].actual.write_5m, None),
+        ("memory tools, at it", "%", 100 * of_tools, None),
+    )
+    rows = [single(figure, variant, unit, float(value), goal) for figure, unit, value, goal in figures]
+    return [*rows, *_rate(variant, [(ends, first)])]
 
 
 PARTS = {"tariffs": _bills, "programs": _programs, "contexts": _contexts, "predicted": _predictions}

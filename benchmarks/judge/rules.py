@@ -8,7 +8,7 @@ request, conclusions and decisions, the steps of a plan; records in JSON for the
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.judge.answers import Answer, Pair, either, exactly, in_words, own_words
@@ -35,38 +35,35 @@ def ask_about_files(source: Source) -> Iterator[Pair]:
     """What can be asked about a file that was read or written."""
     if source.speaker != "tool" or source.pattern:
         return
-    read = [match for match in map(_NUMBERED.match, source.lines) if match]
-    for match in read:
-        yield from _defined_at(source, match[1], match[2])
+    read = _match(_NUMBERED, source.lines)
+    for number, line in (match.groups() for match in read):
+        if match := _DEFINITION.match(line):
+            yield Pair("defined-at", source.name, f"which line defines {match[1]}?", (exactly(match[1], number),))
     written = source.given.get("content")
     plain = written.split("\n") if isinstance(written, str) else source.lines
     code = [match[2] for match in read] or plain
-    for line in code:
-        yield from _signature(source, line)
+    yield from _signatures(source, code)
     yield from _settings(source, code)
     if source.path.endswith((".md", ".rst")):
         yield from _sections(source)
 
 
-def _defined_at(source: Source, number: str, line: str) -> Iterator[Pair]:
-    match = _DEFINITION.match(line)
-    if match:
-        yield Pair("defined-at", source.name, f"which line defines {match[1]}?", (exactly(match[1], number),))
+def _match(pattern: re.Pattern[str], lines: Iterable[str]) -> list[re.Match[str]]:
+    """The lines that a pattern matches."""
+    return [match for line in lines if (match := pattern.match(line))]
 
 
-def _signature(source: Source, line: str) -> Iterator[Pair]:
-    match = _DEFINITION.match(line)
-    given = _PARAMETERS.search(line, match.end()) if match else None
-    if match is None or given is None:
-        return
-    names = list(dict.fromkeys(_NAME_IN_CODE.findall(given[1])))
-    if len(names) >= _FEWEST_PARAMETERS:
-        yield Pair("signature", source.name, f"what does {match[1]} take?", (exactly(match[1], *names),))
+def _signatures(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
+    for match in _match(_DEFINITION, lines):
+        given = _PARAMETERS.search(match.string, match.end())
+        names = list(dict.fromkeys(_NAME_IN_CODE.findall(given[1] if given else "")))
+        if len(names) >= _FEWEST_PARAMETERS:
+            yield Pair("signature", source.name, f"what does {match[1]} take?", (exactly(match[1], *names),))
 
 
 def _settings(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
     """Only names that are set once, because others are ambiguous."""
-    found = [match for line in lines if (match := _SETTING.match(line))]
+    found = _match(_SETTING, lines)
     times = Counter(match[1] for match in found)
     for match in found:
         value = (match[2] or match[3]).strip()
@@ -78,11 +75,8 @@ def _sections(source: Source) -> Iterator[Pair]:
     """The first sentence below a heading."""
     lines = [match[2] if (match := _NUMBERED.match(line)) else line for line in source.lines]
     for heading, blank, first in zip(lines, lines[1:], lines[2:], strict=False):
-        match = _HEADING.match(heading)
-        answer = (
-            in_words(first[:200].partition(". ")[0]) if match and not blank.strip() and first[:1].isalpha() else None
-        )
-        if match and answer:
+        match = _HEADING.match(heading) if not blank.strip() and first[:1].isalpha() else None
+        if match and (answer := in_words(first[:200].partition(". ")[0])):
             yield Pair("section", source.name, f"what does the section {match[1]} say first?", (answer,))
 
 
@@ -145,7 +139,7 @@ def ask_about_runs(source: Source) -> Iterator[Pair]:
 
 
 def _failures(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
-    failed = list(dict.fromkeys(match[1] for line in lines for pattern in _FAILED if (match := pattern.match(line))))
+    failed = list(dict.fromkeys(each[1] for line in lines for pattern in _FAILED for each in _match(pattern, [line])))
     tests = [each for each in failed if "." not in each.partition("/")[0] or "::" in each]
     tests = list(dict.fromkeys(each if "::" in each else each.partition("/")[0] for each in tests)) or failed
     if source.command and 0 < len(tests) <= _MOST_FILES:
@@ -153,7 +147,7 @@ def _failures(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
     if not (failed or source.failed or any("Traceback" in line for line in lines)):
         return
     for pattern in _REASON:
-        found = [match for line in lines if (match := pattern.match(line))]
+        found = _match(pattern, lines)
         if found:
             told = found[0] if pattern in _FIRST_TELLS else found[-1]
             answer = _reason(told["where"], told["said"])
@@ -173,28 +167,21 @@ def _reason(where: str, said: str) -> Answer:
 
 def _refusal(source: Source) -> Iterator[Pair]:
     match = _REFUSED.match(source.text.strip())
-    answer = in_words(match[1][:200].partition("\n")[0], _SAME_REASON) if match else None
-    if answer:
+    if match and (answer := in_words(match[1][:200].partition("\n")[0], _SAME_REASON)):
         yield Pair("why-refused", f"{source.name} failed", "why?", (answer,))
 
 
 def _counts(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
-    for line in lines:
-        for pattern in _COUNTS:
-            match = pattern.match(line)
-            if match:
-                what = "tests ran" if match[2].startswith("test") else f"tests {match[2]}"
-                yield Pair("how-many", source.name, f"how many {what}?", (exactly(match[1], match[2]),))
+    for match in (match for line in lines for pattern in _COUNTS for match in _match(pattern, [line])):
+        what = "tests ran" if match[2].startswith("test") else f"tests {match[2]}"
+        yield Pair("how-many", source.name, f"how many {what}?", (exactly(match[1], match[2]),))
 
 
 def _outcomes(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
     for line in lines:
-        match = _OUTCOME.match(line)
-        if match:
-            said = (exactly(match[2], match[1]),) if match[1] == "PASS" else (exactly(match[2], "FAIL"),)
-            yield Pair("outcome", source.name, f"did {match[2]} pass?", said)
-        match = _PACKAGE.match(line)
-        if match:
+        if match := _OUTCOME.match(line):
+            yield Pair("outcome", source.name, f"did {match[2]} pass?", (exactly(match[2], match[1]),))
+        if match := _PACKAGE.match(line):
             last = "/".join(match[2].split("/")[-2:])
             yield Pair("outcome", source.name, f"did the package {match[2]} pass?", (exactly(match[1], last),))
 
@@ -202,15 +189,11 @@ def _outcomes(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
 def _changes(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
     files: dict[str, None] = {}
     for line in lines:
-        match = _STAT.match(line)
-        if match:
+        if match := _STAT.match(line):
             files[match[2]] = None
-        for pattern in (_STATUS, _DIFF):
-            match = pattern.match(line)
-            if match:
-                files[match[1].rstrip("/").rpartition("/")[2]] = None
-        match = _STAT_SUM.match(line)
-        if match:
+        if match := _STATUS.match(line) or _DIFF.match(line):
+            files[match[1].rstrip("/").rpartition("/")[2]] = None
+        if match := _STAT_SUM.match(line):
             asks = f"how many {match[2]}s?"
             yield Pair("how-many", source.name, asks, (either((match[1], f"{match[2]}s"), (match[1], match[2])),))
     files = {name: None for name in files if name not in source.command}
@@ -223,8 +206,7 @@ def _added(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
     """The first line of each file's diff that adds something with names that it does not take out elsewhere."""
     file, removed = "", "\n".join(line for line in lines if line.startswith("-"))
     for line in lines:
-        match = _DIFF.match(line)
-        if match:
+        if match := _DIFF.match(line):
             file = match[1]
         elif file and _ADDED.match(line):
             names = list(dict.fromkeys(_ADDED_NAME.findall(line)))
@@ -236,20 +218,15 @@ def _added(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
 
 
 def _commits(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
-    for line in lines:
-        match = _COMMIT.match(line) if "git" in source.command else None
-        if match:
-            subject = match[2].split()
-            asks = f"which commit is “{match[2]}”?"
-            yield Pair("which-commit", source.name, asks, (exactly(match[1][:7], *subject[:2]),))
+    for match in _match(_COMMIT, lines if "git" in source.command else ()):
+        asks = f"which commit is “{match[2]}”?"
+        yield Pair("which-commit", source.name, asks, (exactly(match[1][:7], *match[2].split()[:2]),))
 
 
 def _end(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
     """The last output line, if it is a sentence."""
     last = next((line.strip() for line in reversed(lines) if line.strip() and not _UNTOLD.search(line)), "")
-    said = re.fullmatch(r"[A-Z][a-z]\w*[:,]? .{16,160}[.!:\w]", last)
-    answer = in_words(last) if said else None
-    if answer:
+    if re.fullmatch(r"[A-Z][a-z]\w*[:,]? .{16,160}[.!:\w]", last) and (answer := in_words(last)):
         yield Pair("said-last", source.name, "what did it say last?", (answer,))
 
 
@@ -273,20 +250,17 @@ def ask_about_searches(source: Source) -> Iterator[Pair]:
     if not (source.pattern or _SEARCHES.search(source.command)):
         return
     lines = source.lines
-    for line in lines:
-        match = _FOUND.match(line)
-        if match:
-            answer = exactly(match[1], match[2].split()[-1])
-            yield Pair("how-many", source.name, f"how many {match[2]} were found?", (answer,))
+    for match in _match(_FOUND, lines):
+        answer = exactly(match[1], match[2].split()[-1])
+        yield Pair("how-many", source.name, f"how many {match[2]} were found?", (answer,))
     yield from _matches(source, lines)
     yield from _files(source, lines)
 
 
 def _matches(source: Source, lines: Sequence[str]) -> Iterator[Pair]:
-    for line in lines:
-        match = _MATCH.match(line)
-        names = _FOUND_NAME.findall(match["text"]) if match else []
-        if match is None or not names or (not match["file"] and not (source.path or source.command)):
+    for match in _match(_MATCH, lines):
+        names = _FOUND_NAME.findall(match["text"])
+        if not names or (not match["file"] and not (source.path or source.command)):
             continue
         longest = max(names, key=len)
         file = (match["file"] or "").rpartition("/")[2]
@@ -358,8 +332,7 @@ def _asked(source: Source) -> Iterator[Pair]:
     said = [each for each in _sentences(source.text) if not each.startswith(("[", "<", "Caveat"))]
     asked = [each for each in said if each.endswith("?")] or said[:1]
     for sentence in asked[:1]:
-        answer = in_words(sentence)
-        if answer:
+        if answer := in_words(sentence):
             topic = ", ".join(_longest_words(sentence, 4))
             yield Pair("asked", f"What the user asked about {topic}", "what?", (answer,))
 
@@ -369,8 +342,7 @@ def _find_conclusions(source: Source, text: str, who: str) -> Iterator[Pair]:
     said = [each for each in _sentences(text) if not _UNDECIDED.search(each)]
     for rule, cues, verb in (("decided", _DECIDED, "decide"), ("concluded", _CONCLUDED, "conclude")):
         last = next((each for each in reversed(said) if cues.search(each)), "")
-        answer = in_words(last)
-        if answer:
+        if answer := in_words(last):
             topic = ", ".join(_longest_words(last, 2))
             yield Pair(rule, about, f"what did {who} {verb} in the end about {topic}?", (answer,))
     plain = _FENCE.sub("\n", text).split("\n")
@@ -400,7 +372,7 @@ def _located(about: str, lines: Sequence[str]) -> Iterator[Pair]:
 
 def _steps(about: str, lines: Sequence[str]) -> Iterator[Pair]:
     """The text of a numbered step or finding."""
-    found = [match for line in lines if (match := _STEP.match(line))]
+    found = _match(_STEP, lines)
     times = Counter(match[1] for match in found)
     for match in found:
         answer = _words_of_step(match[2])

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from benchmarks.recordings import result_text
 from mnemosyne.domain.objects.events import BlockPlace
 
 _FILE = ("file_path", "path", "notebook_path")
@@ -110,12 +111,6 @@ def _answered(call: Mapping[str, Any], result: Mapping[str, Any]) -> Source:
         speaker="tool",
         tool=str(call.get("name", "")),
         given=given if isinstance(given, dict) else {},
-        text=_text(result.get("content")),
+        text=result_text(result),
         failed=result.get("is_error") is True,
     )
-
-
-def _text(content: object) -> str:
-    if isinstance(content, list):
-        return "\n".join(part.get("text", "") for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""

@@ -5,6 +5,8 @@ forwards a request while it arrives, and does not interpret its content.
 """
 
 import sys
+from contextlib import suppress
+from functools import partial
 from urllib.parse import urlsplit
 
 import attrs
@@ -59,27 +61,18 @@ async def pass_on(source: Side, target: Side, host: bytes) -> bool:
                 return False
 
 
-@attrs.frozen
-class BareRelay:
-    """The upstream's address, and what to do with a client."""
-
-    host: str
-    port: int
-
-    async def serve(self, stream: trio.SocketStream) -> None:
-        """Relay the requests of one client connection, one after the other."""
-        name = f"{self.host}:{self.port}".encode("ascii")
-        async with stream, await trio.open_tcp_stream(self.host, self.port) as upstream_stream:
-            client = Side(stream, h11.Connection(h11.SERVER))
-            upstream = Side(upstream_stream, h11.Connection(h11.CLIENT))
-            try:
-                while await pass_on(client, upstream, name) and await pass_on(upstream, client, name):
-                    client.machine.start_next_cycle()
-                    upstream.machine.start_next_cycle()
-            except (trio.BrokenResourceError, h11.RemoteProtocolError):
-                return
+async def relay(host: str, port: int, stream: trio.SocketStream) -> None:
+    """Relay the requests of one client connection to an upstream, one after the other."""
+    name = f"{host}:{port}".encode("ascii")
+    async with stream, await trio.open_tcp_stream(host, port) as upstream_stream:
+        client = Side(stream, h11.Connection(h11.SERVER))
+        upstream = Side(upstream_stream, h11.Connection(h11.CLIENT))
+        with suppress(trio.BrokenResourceError, h11.RemoteProtocolError):
+            while await pass_on(client, upstream, name) and await pass_on(upstream, client, name):
+                client.machine.start_next_cycle()
+                upstream.machine.start_next_cycle()
 
 
 if __name__ == "__main__":
     address = urlsplit(sys.argv[1])
-    trio.run(serve, "bare relay", BareRelay(address.hostname or "127.0.0.1", address.port or 80).serve)
+    trio.run(serve, "bare relay", partial(relay, address.hostname or "127.0.0.1", address.port or 80))

@@ -9,13 +9,11 @@ from benchmarks.harness import Group, Row, Server, spread
 from benchmarks.load import Client, message_request
 from benchmarks.upstream_server import Script
 from benchmarks.variants import MANAGING, OURS, choose
+from tests.http.managing import LOOK, text
 
 TURN = Script(deltas=5, gap=0.02)
 PAUSE_SECONDS = 0.02
 """Between two turns of the session that is measured."""
-
-TOOLS = [{"name": "Look", "description": "Looks.", "input_schema": {"type": "object"}}]
-"""A conversation without tools is not managed."""
 
 LARGE = 200_000
 
@@ -24,10 +22,6 @@ Json = dict[str, object]
 
 def user(*content: Mapping[str, object]) -> Json:
     return {"role": "user", "content": list(content)}
-
-
-def text(words: str) -> Json:
-    return {"type": "text", "text": words}
 
 
 def calls(inputs: Sequence[Mapping[str, object]]) -> list[Json]:
@@ -94,7 +88,7 @@ async def _measure(server: Server, about: str, taken: list[float], numbers: Iter
 
 
 def _request(body: Json, session: str) -> bytes:
-    return message_request({"tools": TOOLS, **body}, TURN, session)
+    return message_request({"tools": [LOOK], **body}, TURN, session)  # without tools it is not managed
 
 
 GROUP = Group("beside", choose(OURS, MANAGING), {"turns": turns}, by_default=False)

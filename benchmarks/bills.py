@@ -212,12 +212,8 @@ def _write(seed: str, lines: int = 0) -> str:
     return "\n".join(f"{number:5}\t{' '.join(rng.choices(GREEK.split(), k=9))}" for number in range(lines))
 
 
-HOSTS = {
-    "Messages": "api.anthropic.com",
-    "Chat, gpt-5.6-terra": "api.openai.com",
-    "Responses, gpt-5.6-terra": "api.openai.com",
-}
-"""The providers of the made-up sessions in which managing is switched on."""
+SWITCHED = ("Messages", "Chat, gpt-5.6-terra", "Responses, gpt-5.6-terra")
+"""The made-up sessions in which managing is switched on."""
 
 LATER = (0, 1, 3, 10, 30)
 """Turns after the first compaction at which its cost is shown."""
@@ -233,7 +229,7 @@ def _switching(_: Sequence[Server], quick: bool) -> list[Row]:
     turns, and halfway through recorded ones, without memory tools. Before the first compaction no byte may change.
     """
     rows = []
-    for name, turns in product(HOSTS, (1,) if quick else (1, 50, 500)):
+    for name, turns in product(SWITCHED, (1,) if quick else (1, 50, 500)):
         rows += trio.run(_switch, name, turns)
     for developer, tariff, most in product(DEVELOPERS, (API_5M, API_1H, OPENAI), (None, Fraction(1, 1000))):
         judged = [each for file in DEVELOPERS[developer] for each in judge_sessions(file, quick, tariff)]
@@ -274,7 +270,9 @@ async def _switch(name: str, turns: int) -> list[Row]:
     work = _open_work(make, model, turns + 300, lines=min(60, 3_000 // turns), head=900, mode=Mode.OBSERVE)
     async with work as (stage, client, go_on):
         registry = stage.process.opener.registry
-        registry.settings = attrs.evolve(registry.settings, host=HOSTS[name])
+        registry.settings = attrs.evolve(
+            registry.settings, host="api.anthropic.com" if make is None else "api.openai.com"
+        )
         for _ in range(turns):
             await go_on()
         await switch_on(stage)

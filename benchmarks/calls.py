@@ -17,10 +17,10 @@ from benchmarks.harness import Group, Row, Server, single
 from benchmarks.history import QUICK_KIND, SYNTHETIC_KIND, History, history
 from benchmarks.load import CLAUDE_CODE, SESSION_HEADER
 from benchmarks.replies import reply_of
-from campaigns.counts.grown import KeepingLog
-from mnemosyne.actors import messages
+from campaigns.counts.grown import KeepingLog, take_turn
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.loaded import Loaded
+from mnemosyne.actors.messages import ArrivedRequest, RoundEnd
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
@@ -77,22 +77,9 @@ def _make_reply(whole: History, turn: int) -> Reply:
 
 
 async def _take_turn(actor: SessionActor, mode: Mode, turn: int, raw: bytes, reply: Reply) -> None:
-    """Play a turn until its deferred work is done."""
-    at, name = 1_600_000_000_000_000 + turn * APART, f"{turn}"
-    request = messages.ArrivedRequest(
-        at=at, headers=HEADERS, raw=raw, correlation_id=name, default=mode, dialect=MESSAGES
-    )
-    begin, last = messages.Begin(request=request), None
-    if mode is Mode.MANAGE:
-        plan = await actor.mailbox.post(messages.Prepare(request=request)).wait()
-        assert isinstance(plan, messages.UpstreamPlan)
-        assert plan.proposal is not None, "it is managed from its first turn"
-        begin, last = attrs.evolve(begin, outgoing=plan.proposal), messages.RoundEnd(reply=reply, request=raw)
-    begun = await actor.mailbox.post(begin).wait()
-    assert isinstance(begun, messages.Begun)
-    end = messages.Finish(at=at + 1, address=begun.address, status=200, reply=reply, correlation_id=name, last=last)
-    await actor.mailbox.post(end).wait()
-    await actor.mailbox.post(messages.CompleteDeferred()).wait()
+    at = 1_600_000_000_000_000 + turn * APART
+    request = ArrivedRequest(at=at, headers=HEADERS, raw=raw, correlation_id=f"{turn}", default=mode, dialect=MESSAGES)
+    await take_turn(actor, mode, request, reply, RoundEnd(reply=reply, request=raw) if mode is Mode.MANAGE else None)
 
 
 GROUP = Group("calls", (), {"turns": turns}, by_default=False)

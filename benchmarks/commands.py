@@ -24,11 +24,10 @@ from benchmarks.inside import open_log, record
 from benchmarks.variants import OURS, choose
 from mnemosyne.data_dir import local_token
 
-TURNS, SESSIONS, SESSION_TURNS = 2_100, 45, 20
-"""Turns of the long session, number of short sessions, and their turns."""
+SIZES = {False: (2_100, 45, 20), True: (12, 3, 2)}
+"""Turns of the long session, number of short sessions, and their turns; in a quick run the latter."""
 
-QUICK_TURNS, QUICK_SESSIONS, QUICK_SESSION_TURNS = 12, 3, 2
-ROUNDS, QUICK_ROUNDS = 10, 1
+ROUNDS = {False: 10, True: 1}
 
 LONG, SHORT = "long", "short-0"
 
@@ -68,7 +67,7 @@ def times(servers: Sequence[Server], quick: bool) -> list[Row]:
     _fill(ours.data_dir, quick)
     taken: dict[str, list[float]] = {name: [] for name, _, _ in COMMANDS}
     # The first round is a warm-up, which also completes the worker's pending work.
-    for counted in (False, *[True] * (QUICK_ROUNDS if quick else ROUNDS)):
+    for counted in (False, *[True] * ROUNDS[quick]):
         for name, arguments, _ in COMMANDS:
             seconds = _run(arguments, ours)
             if counted:
@@ -84,8 +83,8 @@ def pages(servers: Sequence[Server], quick: bool) -> list[Row]:
     session = f"/-/session/{next(each['stream'] for each in listed if each['name'] == LONG)}"
     rows = []
     for name, pattern in PAGES:
-        path = pattern.format(session=session, turn=(QUICK_TURNS if quick else TURNS) - 1)
-        once, *again = (_get(ours, path)[0] for _ in range(1 + (QUICK_ROUNDS if quick else ROUNDS)))
+        path = pattern.format(session=session, turn=SIZES[quick][0] - 1)
+        once, *again = (_get(ours, path)[0] for _ in range(1 + ROUNDS[quick]))
         rows.append(single(f"{name}, the first time: first byte", OURS, "ms", once, FIRST_BYTE_MS))
         rows.append(spread(f"{name}, again: first byte", OURS, "ms", again, FIRST_BYTE_MS))
     return rows
@@ -98,11 +97,11 @@ def _fill(directory: Path, quick: bool) -> None:
 
 
 async def _record(directory: Path, quick: bool) -> None:
-    whole = history(kind_of(quick))
+    whole, (turns, sessions, session_turns) = history(kind_of(quick)), SIZES[quick]
     async with open_log(directory) as (_, storage):
-        await record(storage, whole, LONG, QUICK_TURNS if quick else TURNS)
-        for number in range(QUICK_SESSIONS if quick else SESSIONS):
-            await record(storage, whole, f"short-{number}", QUICK_SESSION_TURNS if quick else SESSION_TURNS)
+        await record(storage, whole, LONG, turns)
+        for number in range(sessions):
+            await record(storage, whole, f"short-{number}", session_turns)
 
 
 def _run(arguments: Sequence[str], server: Server) -> float:

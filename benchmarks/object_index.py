@@ -1,6 +1,6 @@
 """The object index in PostgreSQL: search time in a session of many passages.
 
-The words are from recorded agent sessions, or from a documentation page without them; the vectors are random, which
+The words are from recorded agent sessions, or made up without them; the vectors are random, which
 takes as long to compare. Questions are the agents' texts in these sessions.
 """
 

@@ -16,6 +16,7 @@ import trio
 
 from benchmarks import object_index
 from benchmarks.harness import Group, Row, Server, single
+from benchmarks.history import QUICK_KIND, history
 from benchmarks.recordings import FIRST, list_raw, result_text
 from mnemosyne.adapters.embedding.conversation_index import index_conversation
 from mnemosyne.adapters.embedding.embedder import MiniLM
@@ -68,27 +69,18 @@ def conversations(servers: Sequence[Server], quick: bool) -> list[Row]:
 
 
 def index(servers: Sequence[Server], quick: bool) -> list[Row]:
-    """The object index in PostgreSQL, filled with tool results of the recorded sessions."""
-    recorded = [
-        block
-        for session in islice(list_raw(FIRST), 1 if quick else None)
-        for message in session["messages"]
-        for block in content_blocks(message["content"])
-    ]
+    """The object index in PostgreSQL, filled with tool results of the recorded sessions, or of a made-up one."""
+    sessions = islice(list_raw(FIRST), 1 if quick else None)
+    messages = [message for session in sessions for message in session["messages"]] or history(QUICK_KIND).messages
+    recorded = [block for message in messages for block in content_blocks(message["content"])]
     results = [result_text(each) for each in recorded if each["type"] == "tool_result"]
     said = [each["text"] for each in recorded if each["type"] == "text"]
-    words = Path(__file__).with_name("README.md").read_text(encoding="utf-8").split()
     texts = [each for each in results if len(each) >= SHORTEST_OBJECT]
-    texts = texts or [_sample(words, n, 700) for n in range(100)]
-    return trio.run(object_index.measure, texts, said or [_sample(words, 1, 10)], quick)
+    return trio.run(object_index.measure, texts, said, quick)
 
 
 def no_progress(done: int, total: int) -> None:
     """Show no progress."""
-
-
-def _sample(words: Sequence[str], start: int, count: int) -> str:
-    return " ".join(words[(start * 13 + place * 31) % len(words)] for place in range(count))
 
 
 GROUP = Group("retrieval", (), {"conversations": conversations, "index": index})

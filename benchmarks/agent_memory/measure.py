@@ -22,7 +22,6 @@ from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.domain.window.planning import Candidates, Plan, Situation
 from mnemosyne.domain.window.policies import is_conversation
 from mnemosyne.services import asking
-from mnemosyne_lab.evaluation.demand import Demand
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import POLICIES, clear
 from mnemosyne_lab.evaluation.policy import Policy, Settings
@@ -87,13 +86,7 @@ class Watcher:
     questions: Mapping[int, Sequence[Question]]
     in_sight: dict[str, bool] = attrs.field(factory=dict)
 
-    def add(
-        self,
-        request: TraceRequest,
-        shortened: Mapping[str, Fidelity],
-        window: Callable[[], Iterable[str]],
-        demands: Sequence[Demand],
-    ) -> None:
+    def add(self, request: TraceRequest, _: object, window: Callable[[], Iterable[str]], *__: object) -> None:
         """Look for the answers of a request's questions in its window."""
         asked = self.questions.get(request.turn, ())
         text = plain("\n".join(window())) if asked else ""

@@ -15,6 +15,7 @@ from mnemosyne.actors.messages import (
     Finish,
     Identity,
     Prepare,
+    RoundEnd,
     UpstreamPlan,
 )
 from mnemosyne.actors.session import SessionActor
@@ -81,21 +82,11 @@ class Grown:
         request = ArrivedRequest(
             at=at, headers=headers, raw=self.client.body(), correlation_id="c", default=self.mode, dialect=MESSAGES
         )
-        begin = Begin(request=request)
-        if self.mode is Mode.MANAGE:
-            plan = await actor.mailbox.post(Prepare(request=request)).wait()
-            assert isinstance(plan, UpstreamPlan)
-            assert plan.proposal is not None
-            begin = Begin(request=request, outgoing=plan.proposal)
-        begun = await actor.mailbox.post(begin).wait()
-        assert isinstance(begun, Begun)
         call = {**look(), "id": f"toolu_{self.turns}"}
         usage = {"input_tokens": 100, "output_tokens": 50}
         message = {"id": "msg", "role": "assistant", "content": [call], "stop_reason": "tool_use", "usage": usage}
         reply = Reply(dumps(message), True, "msg", self.client.model, "tool_use", usage, None)
-        ended = Finish(at=at, address=begun.address, status=200, reply=reply, correlation_id="c")
-        await actor.mailbox.post(ended).wait()
-        await actor.mailbox.post(CompleteDeferred()).wait()  # completes deferred work
+        await take_turn(actor, self.mode, request, reply)
         self.client.history.append({"role": "assistant", "content": [call]})
 
     async def store(self, dsn: str) -> None:
@@ -107,6 +98,24 @@ class Grown:
         async with open_database(dsn) as database:
             done = await PostgresEventLog(database, codec).commit([EncodedAppend(stream, 0, events, contents)])
         assert done.errors == (None,)
+
+
+async def take_turn(
+    actor: SessionActor, mode: Mode, request: ArrivedRequest, reply: Reply, last: RoundEnd | None = None
+) -> None:
+    """Let an actor take a turn, until its deferred work is done. ``last`` ends the last round, if it is managed."""
+    begin = Begin(request=request)
+    if mode is Mode.MANAGE:
+        plan = await actor.mailbox.post(Prepare(request=request)).wait()
+        assert isinstance(plan, UpstreamPlan)
+        assert plan.proposal is not None, "it is managed from its first turn"
+        begin = Begin(request=request, outgoing=plan.proposal)
+    begun = await actor.mailbox.post(begin).wait()
+    assert isinstance(begun, Begun)
+    name, at = request.correlation_id, request.at + 1
+    end = Finish(at=at, address=begun.address, status=200, reply=reply, correlation_id=name, last=last)
+    await actor.mailbox.post(end).wait()
+    await actor.mailbox.post(CompleteDeferred()).wait()
 
 
 def next_content(client: Client, result: str = "seen") -> list[Json]:

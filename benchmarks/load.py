@@ -32,11 +32,8 @@ class Exchange:
     last_byte: float
 
 
-def request_bytes(body_bytes: int, script: Script, session: str | None) -> bytes:
-    """A streaming request with a body of about ``body_bytes`` bytes, like a long conversation.
-
-    ``session`` is the client's name for the conversation; None: unnamed.
-    """
+def request_bytes(body_bytes: int, script: Script, session: str) -> bytes:
+    """A streaming request with a body of about ``body_bytes`` bytes, like a long conversation."""
     line = "def add(first: int, second: int) -> int:  # line {} of the file\n"
     messages: list[dict[str, object]] = [{"role": "user", "content": "Add two numbers."}]
     size = 200
@@ -48,7 +45,7 @@ def request_bytes(body_bytes: int, script: Script, session: str | None) -> bytes
     return message_request({"messages": messages}, script, session)
 
 
-def message_request(members: dict[str, object], script: Script, session: str | None) -> bytes:
+def message_request(members: dict[str, object], script: Script, session: str) -> bytes:
     """A streaming request whose body has these members."""
     asked = {"model": "benchmark", "max_tokens": 1024, "stream": True, **members}
     return _post(dumps({**asked, "metadata": {"user_id": script.query}}), session, "mnemosyne-benchmark")
@@ -60,7 +57,7 @@ def history_request(history: History, turn: int, session: str, gap: float = 0.0)
     return _post(history.body(turn, script.query), session, CLAUDE_CODE)
 
 
-def _post(body: bytes, session: str | None, user_agent: str) -> bytes:
+def _post(body: bytes, session: str, user_agent: str) -> bytes:
     head = (
         "POST /v1/messages HTTP/1.1\r\n"
         "Host: 127.0.0.1\r\n"
@@ -70,7 +67,7 @@ def _post(body: bytes, session: str | None, user_agent: str) -> bytes:
         "Anthropic-Version: 2023-06-01\r\n"
         f"User-Agent: {user_agent}\r\n"
         "X-Api-Key: none\r\n"
-        f"{f'{SESSION_HEADER}: {session}' if session else 'X-App: cli'}\r\n"
+        f"{SESSION_HEADER}: {session}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode("ascii") + body

@@ -19,7 +19,7 @@ from pgvector.psycopg import register_vector
 
 from benchmarks.harness import Row, percentile, single, spread
 from mnemosyne.adapters.embedded.server import open_embedded
-from mnemosyne.adapters.postgres.database import Connection, Database
+from mnemosyne.adapters.postgres.database import Connection
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.adapters.postgres.object_index_rows import WORDS, cut
 from mnemosyne.adapters.postgres.projection_store import PostgresProjections
@@ -60,31 +60,29 @@ async def measure(texts: Sequence[str], questions: Sequence[str], quick: bool) -
     asked = [each[:LONGEST_QUESTION] for each in questions][: QUICK_QUESTIONS if quick else QUESTIONS]
     with tempfile.TemporaryDirectory(prefix="mnemosyne-benchmark-") as folder:
         async with open_embedded(Path(folder)) as server, open_database(server.dsn) as database:
-            return await _latency(database, texts, asked, quick)
-
-
-async def _latency(database: Database, texts: Sequence[str], questions: Sequence[str], quick: bool) -> list[Row]:
-    index = PostgresObjectIndex(database, always(HashedWords()))
-    await PostgresProjections(database).create(OBJECT_INDEX)
-    sizes = QUICK_SIZES if quick else SIZES
-    beside = [50] * QUICK_OTHERS if quick else [10_000] * OTHERS
-    sessions = [Filling(UUID(int=number * 7919 << 96), size) for number, size in enumerate((*sizes, *beside), 1)]
-    await database.run(_fill, sessions, texts, deadline=FILL_SECONDS)
-    await database.run(_vacuumed, deadline=FILL_SECONDS)
-    stored = sum(each.passages for each in sessions)
-    rows = []
-    for each in sessions[: len(sizes)]:
-        await index.search(each.stream, questions[0], each.objects, 10)
-        taken = []
-        for question in questions:
-            started = time.perf_counter()
-            await index.search(each.stream, question, each.objects, 10)
-            taken.append(1e3 * (time.perf_counter() - started))
-        goal = SEARCH_MS if each.wanted == 10_000 else None
-        name = f"search, {each.wanted:,} passages in the session of {stored:,}"
-        rows.append(spread(name, "random vectors", "ms", taken))
-        rows.append(single(f"{name}, p95", "random vectors", "ms", percentile(taken, 95), goal))
-    return rows
+            index = PostgresObjectIndex(database, always(HashedWords()))
+            await PostgresProjections(database).create(OBJECT_INDEX)
+            sizes = QUICK_SIZES if quick else SIZES
+            beside = [50] * QUICK_OTHERS if quick else [10_000] * OTHERS
+            sessions = [
+                Filling(UUID(int=number * 7919 << 96), size) for number, size in enumerate((*sizes, *beside), 1)
+            ]
+            await database.run(_fill, sessions, texts, deadline=FILL_SECONDS)
+            await database.run(_vacuumed, deadline=FILL_SECONDS)
+            stored = sum(each.passages for each in sessions)
+            rows = []
+            for each in sessions[: len(sizes)]:
+                await index.search(each.stream, asked[0], each.objects, 10)
+                taken = []
+                for question in asked:
+                    started = time.perf_counter()
+                    await index.search(each.stream, question, each.objects, 10)
+                    taken.append(1e3 * (time.perf_counter() - started))
+                goal = SEARCH_MS if each.wanted == 10_000 else None
+                name = f"search, {each.wanted:,} passages in the session of {stored:,}"
+                rows.append(spread(name, "random vectors", "ms", taken))
+                rows.append(single(f"{name}, p95", "random vectors", "ms", percentile(taken, 95), goal))
+            return rows
 
 
 def _fill(connection: Connection, sessions: Sequence[Filling], texts: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ All servers play the same recorded session in turns, from its first request, so 
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import trio
 
@@ -42,11 +43,9 @@ def turns(servers: Sequence[Server], quick: bool) -> list[Row]:
     rows: list[Row] = []
     for size, pace, times in trio.run(play_turns, servers, quick):
         name = f"{size} KB, {pace}"
-        for variant in times[FIRST]:
-            rows.append(spread(f"added first byte, {name}", variant, "ms", times[FIRST][variant]))
-            rows.append(spread(f"added last byte, {name}", variant, "ms", times[LAST][variant]))
-            rows.append(spread(f"{CPU} a turn, {name}", variant, "ms", times[CPU][variant]))
-            rows.append(spread(f"{ALL} a turn, {name}", variant, "ms", times[ALL][variant]))
+        figures = {FIRST: f"added {FIRST}", LAST: f"added {LAST}", CPU: f"{CPU} a turn", ALL: f"{ALL} a turn"}
+        for variant, (figure, said) in product(times[FIRST], figures.items()):
+            rows.append(spread(f"{said}, {name}", variant, "ms", times[figure][variant]))
         for ours in (OURS, MANAGING):
             slowest = {variant: [percentile(values, 95)] for variant, values in times[FIRST].items()}
             rows += [

@@ -47,8 +47,8 @@ async def find_ranks(
     lines: Sequence[ConversationLine], asked: Sequence[tuple[str, Collection[object]]], embedder: Embedder | None
 ) -> list[list[int]]:
     """The ranks (from 1) of the messages that answer each question, in order."""
-    index = await index_conversation(lines, embedder, no_progress)
-    found = await index.search([question for question, _ in asked], len(lines), no_progress)
+    index = await index_conversation(lines, embedder, lambda done, total: None)
+    found = await index.search([question for question, _ in asked], len(lines), lambda done, total: None)
     return [
         [rank for rank, hit in enumerate(hits, 1) if hit.key in right]
         for (_, right), hits in zip(asked, found, strict=True)
@@ -77,10 +77,6 @@ def index(servers: Sequence[Server], quick: bool) -> list[Row]:
     said = [each["text"] for each in recorded if each["type"] == "text"]
     texts = [each for each in results if len(each) >= SHORTEST_OBJECT]
     return trio.run(object_index.measure, texts, said, quick)
-
-
-def no_progress(done: int, total: int) -> None:
-    """Show no progress."""
 
 
 GROUP = Group("retrieval", (), {"conversations": conversations, "index": index})

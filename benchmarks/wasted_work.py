@@ -163,12 +163,10 @@ def _compactions(_: Sequence[Server], quick: bool) -> list[Row]:
     """The figures before and after compactions, and the estimate for evictions."""
     found = list(sessions(quick))
     figures: list[tuple[tuple[str, str, str], Callable[[Sequence[Session]], float]]] = []
+    counted = {("read again", "tokens"): AGAIN, ("results", "tokens"): RESULTS, ("calls made again", ""): CALLS}
     for side, variant in enumerate((f"{WINDOW} turns before a compaction", f"{WINDOW} turns after it")):
-        figures += [
-            (("read again", variant, "tokens"), partial(_figure, side=side, index=AGAIN)),
-            (("results", variant, "tokens"), partial(_figure, side=side, index=RESULTS)),
-            (("calls made again", variant, ""), partial(_figure, side=side, index=CALLS)),
-        ]
+        for (name, unit), index in counted.items():
+            figures.append(((name, variant, unit), partial(_figure, side=side, index=index)))
     for age in range(CLASSES):
         bounds = f"last seen {(0, *AGES)[age] + 1} to {(*AGES, '…')[age]} turns before"
         figures.append((("read again because dropped", bounds, "%"), partial(_excess, age=age)))

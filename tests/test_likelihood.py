@@ -11,7 +11,7 @@ from benchmarks.likelihood import find_model, load
 from benchmarks.likelihood.announcements import NOW, RENDERINGS, STUBBED, WHOLE, list_chains
 from benchmarks.likelihood.contexts import ANSWERED, EVICTED, FULL, GRADED, MASKED, NATIVE, OPEN, STUB, Case, cases_of
 from benchmarks.likelihood.judging import score_case
-from benchmarks.likelihood.model import ArrayEngine, Floats, Scored, score
+from benchmarks.likelihood.model import Engine, Floats, Scored, score
 from benchmarks.likelihood.statistics import Result, area_under_curve, estimate, least_predictable, mean_added, ratio
 from mnemosyne_lab.evaluation.reading import recording
 from mnemosyne_lab.evaluation.trace import Trace, trace_of
@@ -156,7 +156,7 @@ def test_the_model_finds_an_action_likelier_whose_object_it_has_read() -> None:
     if path is None:
         pytest.skip("there is no small model here: `make likelihood` installs one")
     weights, tokenizer = load(path)
-    engine = ArrayEngine(weights)
+    engine = Engine(weights)
     for read, action in (
         ("port = 47311", "connect(47311)"),
         ("def quash_ledger():", "quash_ledger()"),

@@ -51,7 +51,7 @@ class Material:
 def made(source: Source) -> Iterator[Pair]:
     """The pairs about one source; nothing is asked twice."""
     seen: set[str] = set()
-    for rule in RULES:
+    for rule in RULES[source.speaker == "tool"]:
         for pair in rule(source):
             if pair.question not in seen:
                 seen.add(pair.question)

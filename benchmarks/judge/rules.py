@@ -33,7 +33,7 @@ _FEWEST_PARAMETERS = 2
 
 def ask_about_files(source: Source) -> Iterator[Pair]:
     """What can be asked about a file that was read or written."""
-    if source.speaker != "tool" or source.pattern:
+    if source.pattern:
         return
     read = _match(_NUMBERED, source.lines)
     for number, line in (match.groups() for match in read):
@@ -125,8 +125,6 @@ _SAME_REASON = 0.8
 
 def ask_about_runs(source: Source) -> Iterator[Pair]:
     """What can be asked about the output of a command, or about a call that was refused."""
-    if source.speaker != "tool":
-        return
     lines = source.lines
     yield from _failures(source, lines)
     yield from _refusal(source)
@@ -243,8 +241,6 @@ _MOST_PATHS = 6
 
 def ask_about_searches(source: Source) -> Iterator[Pair]:
     """What can be asked about the answer of a search."""
-    if source.speaker != "tool":
-        return
     for title, url in _TITLE.findall(source.text):
         yield Pair("page-of", source.name, f"at which address is “{title}”?", (exactly(url),))
     if not (source.pattern or _SEARCHES.search(source.command)):
@@ -404,8 +400,6 @@ _MOST_FIELDS = 3
 
 def ask_about_records(source: Source) -> Iterator[Pair]:
     """What can be asked about each record that has a name of its own."""
-    if source.speaker != "tool":
-        return
     try:
         read = json.loads(source.text)
     except (ValueError, RecursionError):
@@ -434,4 +428,8 @@ def _fields(source: Source, record: Mapping[str, Any]) -> Iterator[Pair]:
             yield Pair("field-of", source.name, asks, (exactly(name, key, str(value)),))
 
 
-RULES = (ask_about_files, ask_about_runs, ask_about_searches, ask_about_prose, ask_about_records)
+RULES = {
+    True: (ask_about_files, ask_about_runs, ask_about_searches, ask_about_prose, ask_about_records),
+    False: (ask_about_prose,),
+}
+"""The rules by whether a tool speaks."""

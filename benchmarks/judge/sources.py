@@ -8,6 +8,7 @@ import attrs
 
 from benchmarks.recordings import result_text
 from mnemosyne.domain.objects.events import BlockPlace
+from mnemosyne.domain.wire.normal_form import content_blocks
 
 _FILE = ("file_path", "path", "notebook_path")
 _ASKED = ("command", "pattern", "url", "query", "description")
@@ -92,25 +93,15 @@ def sources_of(messages: Sequence[Mapping[str, Any]], places: Sequence[BlockPlac
     found: list[Source] = []
     calls: dict[str, Mapping[str, Any]] = {}
     for place in places:
-        message = messages[place.message]
-        content = message["content"]
-        block = {"type": "text", "text": content} if isinstance(content, str) else content[place.block]
+        block = content_blocks(messages[place.message]["content"])[place.block]
         match block:
             case {"type": "text", "text": str(text)}:
-                found.append(Source(speaker=message["role"], text=text))
+                found.append(Source(speaker=messages[place.message]["role"], text=text))
             case {"type": "tool_use", "id": str(identity)}:
                 calls[identity] = block
             case {"type": "tool_result", "tool_use_id": str(identity)}:
-                found.append(_answered(calls.get(identity, {}), block))
+                call, failed = calls.get(identity, {}), block.get("is_error") is True
+                given, tool = call.get("input"), str(call.get("name", ""))
+                given = given if isinstance(given, dict) else {}
+                found.append(Source(speaker="tool", tool=tool, given=given, text=result_text(block), failed=failed))
     return found
-
-
-def _answered(call: Mapping[str, Any], result: Mapping[str, Any]) -> Source:
-    given = call.get("input")
-    return Source(
-        speaker="tool",
-        tool=str(call.get("name", "")),
-        given=given if isinstance(given, dict) else {},
-        text=result_text(result),
-        failed=result.get("is_error") is True,
-    )

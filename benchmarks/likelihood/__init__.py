@@ -15,7 +15,7 @@ from benchmarks.harness import Group, Row, Server, single
 from benchmarks.likelihood import announcements
 from benchmarks.likelihood.contexts import ANSWERED, CUT, EVICTED, FULL, GRADED, MASKED, NATIVE, RECALLED, STUB, SUMMARY
 from benchmarks.likelihood.judging import judge, read_announcements, read_cases
-from benchmarks.likelihood.model import ArrayEngine, Engine, Tokenizer, Weights, open_model
+from benchmarks.likelihood.model import Engine, Tokenizer, Weights, open_model
 from benchmarks.likelihood.statistics import (
     Result,
     area_under_curve,
@@ -74,7 +74,7 @@ def _engine(weights: Weights) -> Engine:
         import cupy as arrays
     except ImportError:
         import numpy as arrays
-    return ArrayEngine(weights, arrays)
+    return Engine(weights, arrays)
 
 
 def _actions(_: Sequence[Server], quick: bool) -> list[Row]:

@@ -199,7 +199,8 @@ class _Chooser:
         """First the cases that need their object, then others; an object is in one case."""
         taken: set[str] = set()
         name = self._trace.name
-        actions = [number for number, each in enumerate(self._messages) if self._calls(each)]
+        said = ((number, each) for number, each in enumerate(self._messages) if each["role"] == "assistant")
+        actions = [number for number, each in said if any(map(is_call, content_blocks(each["content"])))]
         for needs, most in MOST_CASES.items():
             cases = (
                 case
@@ -209,10 +210,6 @@ class _Chooser:
             for case in islice(cases, most):
                 taken.add(case.object)
                 yield case
-
-    @staticmethod
-    def _calls(message: Mapping[str, Any]) -> bool:
-        return message["role"] == "assistant" and any(map(is_call, content_blocks(message["content"])))
 
     def _list_cases(self, number: int, needs: bool, taken: Collection[str]) -> Iterator[Case]:
         """The first case of an action with an object that is not taken and that it needs, or does not; if any."""
@@ -232,11 +229,6 @@ class _Chooser:
             return -1
         between = self._messages[place.message + 1 : before]
         return sum(is_result(block) for each in between for block in content_blocks(each["content"]))
-
-    def _reset_between(self, first: int, last: int) -> int | None:
-        """The number of the last compaction between two messages."""
-        resets = [number for number, each in enumerate(self._trace.resets) if first < each.kept_from <= last]
-        return resets[-1] if resets else None
 
     def _make(self, number: int, item: Item, tokens: Sequence[int], begins: set[int]) -> Case | None:
         recent, typed = self._recent(number), self._typed(number)
@@ -267,11 +259,10 @@ class _Chooser:
             MASKED: _clear(between, len(head) + 1, KEPT_MASKED, lambda text: MASK.format(len(text.splitlines()))),
             NATIVE: _clear(between, len(head) + 1, KEPT_NATIVE, lambda _: CLEARED),
         }
-        reset = self._reset_between(item.places[1].message, number)
-        if reset is not None:
-            kept = self._trace.resets[reset].kept_from
-            summary = {"role": "user", "content": [{"type": "text", "text": self._trace.resets[reset].summary}]}
-            built[SUMMARY] = [summary, *(shorten_message(self._messages[each]) for each in recent if each >= kept)]
+        for reset in (each for each in self._trace.resets if result.message < each.kept_from <= number):
+            summary = {"role": "user", "content": [{"type": "text", "text": reset.summary}]}
+            kept = [shorten_message(self._messages[each]) for each in recent if each >= reset.kept_from]
+            built[SUMMARY] = [summary, *kept]  # of the last compaction
         texts = {way: "".join(map(render_message, messages)) + OPEN for way, messages in built.items()}
         if len(self._tokenizer.encode(texts[FULL])) + len(tokens) > MOST:
             return None

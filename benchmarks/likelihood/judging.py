@@ -11,15 +11,10 @@ from benchmarks.likelihood.contexts import CUT, FULL, GROUPS, WAYS, Case, cases_
 from benchmarks.likelihood.model import Engine, Floats, Scored, Tokenizer, score
 from benchmarks.likelihood.statistics import least_predictable
 from benchmarks.recordings import ALL, list_sessions
-from mnemosyne_lab.evaluation.trace import Trace, trace_of
+from mnemosyne_lab.evaluation.trace import trace_of
 
 KEPT_TOKENS = 0.3
 """The share of an object's tokens that token-level cutting keeps: as much as an L1."""
-
-
-def list_recordings() -> list[Trace]:
-    """The recorded sessions in the order of their names' hashes, so that any first part is a sample."""
-    return sorted(list_sessions(ALL), key=lambda each: sha256(each.name.encode()).hexdigest())
 
 
 def score_case(case: Case, engine: Engine, tokenizer: Tokenizer, ways: Sequence[str] = WAYS) -> dict[str, Any]:
@@ -63,7 +58,8 @@ def judge(engine: Engine, tokenizer: Tokenizer, checkpoint: Path, say: Callable[
     scored = read_cases(checkpoint)
     announced = {session for session, _ in read_announcements(checkpoint)}
     count = 0
-    for recorded in list_recordings():
+    # In the order of their names' hashes, any first part is a sample.
+    for recorded in sorted(list_sessions(ALL), key=lambda each: sha256(each.name.encode()).hexdigest()):
         if count >= most:
             break
         trace = trace_of(recorded)

@@ -86,24 +86,17 @@ class _Bpe:
         return str(self._inner.decode(list(tokens), skip_special_tokens=False))
 
 
-class Engine(Protocol):
-    """Computes hidden states. ``past`` has shape (LAYERS, 2, GROUPS, tokens, SIZE)."""
-
-    def run(self, tokens: Sequence[int], past: Floats) -> tuple[Floats, Floats]:
-        """The normalized last hidden states of tokens that follow ``past``, and their own keys and values."""
-
-    def losses(self, hidden: Floats, tokens: Sequence[int]) -> Floats:
-        """The negative log-likelihood in nats of the token after each hidden state."""
-
-
-class ArrayEngine:
-    """The engine whose arrays are from the module ``numpy`` or ``cupy``."""
+class Engine:
+    """Computes hidden states, with arrays of the module ``numpy`` or ``cupy``."""
 
     def __init__(self, weights: Weights, arrays: Any = np) -> None:
         held = {name: arrays.asarray(each) for name, each in weights.by_name.items()}
         self._arrays, self._weights = arrays, attrs.evolve(weights, by_name=held)
 
     def run(self, tokens: Sequence[int], past: Floats) -> tuple[Floats, Floats]:
+        """The normalized last hidden states of tokens that follow ``past``, and their own keys and values, both of
+        shape (LAYERS, 2, GROUPS, tokens, SIZE).
+        """
         weights, epsilon = self._weights, self._weights.epsilon
         count, before = len(tokens), past.shape[3]
         cosines, sines = map(self._arrays.asarray, rotations(range(before, before + count), weights.base))
@@ -133,6 +126,7 @@ class ArrayEngine:
         return _normalized(hidden, weights.by_name["output_norm.weight"], epsilon), own
 
     def losses(self, hidden: Floats, tokens: Sequence[int]) -> Floats:
+        """The negative log-likelihood in nats of the token after each hidden state."""
         logits = hidden @ self._weights.embeddings.T
         highest = logits.max(-1, keepdims=True)
         totals = np.log(np.exp(logits - highest).sum(-1)) + highest[:, 0]

@@ -79,7 +79,7 @@ def _make_reply(whole: History, turn: int) -> Reply:
 async def _take_turn(actor: SessionActor, mode: Mode, turn: int, raw: bytes, reply: Reply) -> None:
     at = 1_600_000_000_000_000 + turn * APART
     request = ArrivedRequest(at=at, headers=HEADERS, raw=raw, correlation_id=f"{turn}", default=mode, dialect=MESSAGES)
-    await take_turn(actor, mode, request, reply, RoundEnd(reply=reply, request=raw) if mode is Mode.MANAGE else None)
+    await take_turn(actor, request, reply, RoundEnd(reply=reply, request=raw) if mode is Mode.MANAGE else None)
 
 
 GROUP = Group("calls", (), {"turns": turns}, by_default=False)

@@ -5,19 +5,9 @@ database.
 import attrs
 import trio
 
+from mnemosyne.actors import messages
 from mnemosyne.actors.actor_services import ActorServices
 from mnemosyne.actors.loaded import Loaded
-from mnemosyne.actors.messages import (
-    ArrivedRequest,
-    Begin,
-    Begun,
-    CompleteDeferred,
-    Finish,
-    Identity,
-    Prepare,
-    RoundEnd,
-    UpstreamPlan,
-)
 from mnemosyne.actors.session import SessionActor
 from mnemosyne.adapters.postgres.batches import EncodedAppend
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
@@ -39,7 +29,7 @@ from tests.plain.log import PlainLog
 TENANT, SESSION = "local", "s"
 """The tenant of a server without settings."""
 
-IDENTITY = Identity(stream=stream_of(TENANT, SESSION), tenant=TENANT, external_id=SESSION)
+IDENTITY = messages.Identity(stream=stream_of(TENANT, SESSION), tenant=TENANT, external_id=SESSION)
 
 
 class KeepingLog(PlainLog):
@@ -79,14 +69,14 @@ class Grown:
         self.client.history.append({"role": "user", "content": next_content(self.client)})
         at = 1_600_000_000_000_000 + self.turns * 1_000_000
         headers = tuple((name.decode(), value.decode()) for name, value in self.client.raw_headers())
-        request = ArrivedRequest(
+        request = messages.ArrivedRequest(
             at=at, headers=headers, raw=self.client.body(), correlation_id="c", default=self.mode, dialect=MESSAGES
         )
         call = {**look(), "id": f"toolu_{self.turns}"}
         usage = {"input_tokens": 100, "output_tokens": 50}
         message = {"id": "msg", "role": "assistant", "content": [call], "stop_reason": "tool_use", "usage": usage}
         reply = Reply(dumps(message), True, "msg", self.client.model, "tool_use", usage, None)
-        await take_turn(actor, self.mode, request, reply)
+        await take_turn(actor, request, reply)
         self.client.history.append({"role": "assistant", "content": [call]})
 
     async def store(self, dsn: str) -> None:
@@ -101,21 +91,21 @@ class Grown:
 
 
 async def take_turn(
-    actor: SessionActor, mode: Mode, request: ArrivedRequest, reply: Reply, last: RoundEnd | None = None
+    actor: SessionActor, request: messages.ArrivedRequest, reply: Reply, last: messages.RoundEnd | None = None
 ) -> None:
     """Let an actor take a turn, until its deferred work is done. ``last`` ends the last round, if it is managed."""
-    begin = Begin(request=request)
-    if mode is Mode.MANAGE:
-        plan = await actor.mailbox.post(Prepare(request=request)).wait()
-        assert isinstance(plan, UpstreamPlan)
+    begin = messages.Begin(request=request)
+    if request.default is Mode.MANAGE:
+        plan = await actor.mailbox.post(messages.Prepare(request=request)).wait()
+        assert isinstance(plan, messages.UpstreamPlan)
         assert plan.proposal is not None, "it is managed from its first turn"
-        begin = Begin(request=request, outgoing=plan.proposal)
+        begin = messages.Begin(request=request, outgoing=plan.proposal)
     begun = await actor.mailbox.post(begin).wait()
-    assert isinstance(begun, Begun)
-    name, at = request.correlation_id, request.at + 1
-    end = Finish(at=at, address=begun.address, status=200, reply=reply, correlation_id=name, last=last)
+    assert isinstance(begun, messages.Begun)
+    at, name = request.at, request.correlation_id
+    end = messages.Finish(at=at, address=begun.address, status=200, reply=reply, correlation_id=name, last=last)
     await actor.mailbox.post(end).wait()
-    await actor.mailbox.post(CompleteDeferred()).wait()
+    await actor.mailbox.post(messages.CompleteDeferred()).wait()
 
 
 def next_content(client: Client, result: str = "seen") -> list[Json]:

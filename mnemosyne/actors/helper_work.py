@@ -73,7 +73,7 @@ class HelperQueue:
         self._waiting: OrderedDict[tuple[UUID, str, str], tuple[HelperRequest, Ticket]] = OrderedDict()
         self._some = trio.Event()
         self._summaries: set[UUID] = set()
-        """The sessions for whose summaries ``finish_summaries`` waits."""
+        """The sessions whose summaries are ordered and not done."""
         self._told = trio.Event()
 
     def put(self, request: HelperRequest, ticket: Ticket) -> None:
@@ -81,8 +81,9 @@ class HelperQueue:
         that the order names becomes durable.
         """
         self._waiting[request.place] = request, ticket
+        self._summaries.update({request.identity.stream} if request.order.task == SUMMARY else ())
         if len(self._waiting) > MOST_WAITING:
-            self._waiting.popitem(last=False)
+            self.note_summary(*self._waiting.popitem(last=False)[0][:2])
         self._some.set()
 
     async def take(self) -> HelperRequest:
@@ -95,17 +96,17 @@ class HelperQueue:
             with suppress(LogFailed):
                 await ticket.durable()
                 return request
+            self.note_summary(request.identity.stream, request.order.task)
 
     async def finish_summaries(self) -> None:
-        """Wait until the waiting orders for summaries are done."""
-        self._summaries = {stream for stream, task, _ in self._waiting if task == SUMMARY}
+        """Wait until the orders for summaries are done."""
         while self._summaries:
             self._told = trio.Event()
             await self._told.wait()
 
-    def note_summary(self, stream: UUID) -> None:
+    def note_summary(self, stream: UUID, task: str = SUMMARY) -> None:
         """An order for a session's summary is done, whatever its result."""
-        self._summaries.discard(stream)
+        self._summaries.difference_update({stream} if task == SUMMARY else ())
         self._told.set()
 
 
@@ -116,7 +117,7 @@ class WaitingOrders(Protocol):
         """Wait for an order and take it; everything that it names is durable."""
 
     async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
-        """Report work to its session, None for a summary that no model was asked for; return whether it is recorded."""
+        """Report work to its session, None for a summary without a result; return whether it is recorded."""
 
 
 class HelperCache(Protocol):
@@ -172,11 +173,14 @@ class HelperWorker:
     async def _work_safely(self, sessions: WaitingOrders, request: HelperRequest) -> None:
         order = request.order
         try:
-            done = await self._work_or_keep(request)
+            done = None
+            try:
+                done = await self._work_or_keep(request)
+            finally:
+                if done is None and order.task == SUMMARY:
+                    await sessions.tell(request.identity, None)
             if done is not None:
                 await self._report(sessions, request.identity, done)
-            elif order.task == SUMMARY:
-                await sessions.tell(request.identity, None)
         except (MnemosyneError, ValueError) as error:
             log.info("session %s: %s of %s failed: %s", request.identity.stream, order.task, order.subject, error)
         except Exception:

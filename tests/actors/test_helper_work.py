@@ -29,6 +29,8 @@ from mnemosyne.domain.objects.work import DeferredSummary, missing_of
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session import decision_inputs
 from mnemosyne.domain.session.budget import DaySpending
+from mnemosyne.domain.session.directory import stream_of
+from mnemosyne.domain.session.helper_results import SUMMARY
 from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.text.entities import specifics
 from mnemosyne.domain.text.parts import PartRole
@@ -195,6 +197,7 @@ class Sessions:
     spending: "LaterTurns"
     taken: int = 0
     told: list[HelperDone] = attrs.field(factory=list)
+    without_result: int = 0
 
     async def wait_for_order(self) -> HelperRequest:
         await until(lambda: self.spending.read == self.taken < len(self.orders))
@@ -203,6 +206,7 @@ class Sessions:
 
     async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
         self.told += [done] if done is not None else []
+        self.without_result += done is None
         return True
 
 
@@ -261,6 +265,18 @@ async def test_the_last_summary_that_waits_for_the_budget_replaces_earlier_ones_
     assert [(done.work.branch, done.work.turn) for done in sessions.told] == [("successor-1", 2)]
 
 
+async def test_a_summary_that_fails_is_done_too() -> None:
+    """A stopping server waits for it."""
+    log, spending = PlainLog(CODEC), LaterTurns()
+    models = HelperModels(SameModels((Model([]),)), HelperBudget(spending, ENOUGH_MONEY, lambda: 1))
+    worker = HelperWorker(models, log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
+    sessions = Sessions([attrs.evolve(request("lost").order, task=SUMMARY)], spending)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run, sessions)
+        await until(lambda: sessions.without_result == 1)
+        nursery.cancel_scope.cancel()
+
+
 # The queue of orders
 
 
@@ -298,6 +314,19 @@ async def test_orders_are_taken_in_order_and_a_subject_is_ordered_once() -> None
     with trio.move_on_after(0) as scope:
         await queue.take()
     assert scope.cancelled_caught
+
+
+async def test_a_stop_waits_for_a_summary_at_work_and_for_none_that_was_dropped() -> None:
+    queue, order = HelperQueue(), attrs.evolve(request("a").order, task=SUMMARY)
+    for name, error in (("gone", LogUnavailable("gone")), ("s", None)):
+        identity = attrs.evolve(IDENTITY, stream=stream_of("t", name))
+        queue.put(HelperRequest(identity, order), Settled(error))
+    assert await queue.take() == HelperRequest(identity, order)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(queue.finish_summaries)
+        await trio.testing.wait_all_tasks_blocked()
+        assert nursery.child_tasks
+        queue.note_summary(identity.stream)
 
 
 async def test_an_order_whose_contents_were_not_recorded_is_dropped() -> None:

@@ -622,5 +622,5 @@ def fork(ledger: Ledger, branch: str, parent: str, kept: int) -> Ledger:
     """The ledger with a branch that shares the first ``kept`` messages of its parent."""
     before = ledger.accounts.get(parent, Account())
     since = before.since if before.since <= kept else 0
-    forked = attrs.evolve(before, turn=0, since=since, unmanaged=0)
+    forked = attrs.evolve(before, turn=0, since=since, unmanaged=before.unmanaged if since else 0)
     return attrs.evolve(ledger, accounts={**ledger.accounts, branch: forked})

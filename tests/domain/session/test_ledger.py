@@ -241,7 +241,7 @@ def test_the_request_for_a_summary_is_not_counted_in_tokens_of_another_model() -
 
 def test_a_fork_before_the_compaction_has_the_full_history() -> None:
     held = Ledger(accounts={"main": Account(turn=9, since=12, unmanaged=9_000)})
-    assert ledger.fork(held, "fork-1", "main", 20).accounts["fork-1"] == Account(since=12)
+    assert ledger.fork(held, "fork-1", "main", 20).accounts["fork-1"] == Account(since=12, unmanaged=9_000)
     assert ledger.fork(held, "fork-1", "main", 5).accounts["fork-1"] == Account()
 
 

@@ -13,6 +13,7 @@ from mnemosyne.cli.printing import print_table, say
 from mnemosyne.cli.settings import log_options
 from mnemosyne.cli.windows import mode_text
 from mnemosyne.domain.history.change_actors import Actor, ChosenChanges
+from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.figures import count_text, dollars, dollars_text, iso_time, local_time, plural, printable, seconds_text
 from mnemosyne.http.inspector.happenings import Happening, list_happenings
 from mnemosyne.services import sessions
@@ -47,13 +48,15 @@ def _plain(row: Row) -> dict[str, Any]:
 def _print(found: Timeline) -> None:
     row = found.session
     client = " ".join(filter(None, (row["client"], row["client_version"])))
-    turns = len({(turn["branch"], turn["turn"]) for turn in found.turns})
+    agents = {branch["branch"] for branch in found.branches if BranchKind(branch["kind"]).is_agent_context}
+    turns = {(turn["branch"], turn["turn"]): turn["branch"] in agents for turn in found.turns}.values()
     facts = [
         client or "unknown client",
         row["model"],
         local_time(row["started_at"] or 0)[:DATE],
         plural(len(found.branches), "branch"),
-        plural(turns, "turn"),
+        plural(sum(turns), "turn"),
+        None if all(turns) else plural(len(turns) - sum(turns), "side request"),
         dollars_text(found.nanodollars),
         "its content was forgotten" if row["forgotten_at"] else None,
     ]

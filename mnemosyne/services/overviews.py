@@ -56,7 +56,7 @@ _RECENT = {"Last 24 hours": 1, "Last 7 days": 7, "Last 30 days": 30}
 
 @attrs.frozen(kw_only=True)
 class SessionOverview:
-    """A session in an overview. ``texts`` are a helper model's. ``turns`` counts all branches; ``mode`` is the main
+    """A session in an overview. ``texts`` are a helper model's. ``turns`` counts those of agents; ``mode`` is the main
     branch's. ``context`` is the provider's token count of its last prompt, None if it reported none. ``cost`` and
     ``saved`` are in nanodollars, None if no turn has a known price; ``unknown`` names the models (and terms) without
     one. ``state`` and ``ending`` are those of the conversation's last turn; ``closed`` and ``archived`` as in

@@ -98,8 +98,8 @@ class ListedSession:
 
     @property
     def turns(self) -> int:
-        """The number of turns on all branches."""
-        return sum(branch.turns for branch in self.branches)
+        """The number of turns of agents, as in savings: without requests beside them, such as for a title."""
+        return sum(branch.turns for branch in self.branches if branch.kind.is_agent_context)
 
 
 @attrs.frozen

@@ -45,7 +45,8 @@ def check_listed(session: ListedSession, history: History) -> None:
     started = not_none(history.started)
     names = ("external_id", "client", "client_version")
     assert [getattr(session, name) for name in names] == [getattr(started, name) for name in names]
-    assert (session.first_at, session.model, session.turns) == (started.at, history.model, history.turns)
+    turns = sum(len(line.turns) for line in history.lines.values() if line.opened.kind.is_agent_context)
+    assert (session.first_at, session.model, session.turns) == (started.at, history.model, turns)
     assert session.forgotten is (history.forgotten > 0)
     assert session.last_at <= history.last_at
     assert [each.name for each in session.branches] == list(history.lines)

@@ -15,8 +15,8 @@ from tests.domain.session_events import began, finished, round_began, round_fini
 def test_timeline_has_a_line_for_every_attempt_and_every_gap() -> None:
     lines = run("timeline", "a client").stdout.splitlines()
     assert lines[0] == (
-        "a client's session  claude-code 2.1.329 · claude-opus-5-5 · 1970-01-01 · 7 branches · 9 turns · 3 side requests"
-        " · $0.00082 · its content was forgotten"
+        "a client's session  claude-code 2.1.329 · claude-opus-5-5 · 1970-01-01 · 7 branches · 9 turns"
+        " · 3 side requests · $0.00082 · its content was forgotten"
     )
     assert lines[1].split() == ["TURN", "WHEN", "MODEL", "IN", "READ", "WRITE", "OUT", "COST", "TOOK", "END"]
     turns = [line.split("  ")[0].split() for line in lines[2:16]]

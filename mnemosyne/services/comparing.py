@@ -5,7 +5,9 @@ import attrs
 from mnemosyne.domain.history.run_comparison import Run, RunComparison, compare_runs
 from mnemosyne.domain.history.time_travel import History
 from mnemosyne.domain.objects.kinds import WRITTEN, is_change, list_declared
+from mnemosyne.domain.segmentation.tools import describe
 from mnemosyne.domain.session.events import BranchKind
+from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.errors import NotFound
 from mnemosyne.services.contexts import read_reply, rebuild
@@ -48,8 +50,9 @@ class SessionComparison:
 async def read_comparison(archive: Archive, models: ReadModels, first: str, second: str) -> SessionComparison:
     """Compare two sessions, or forks by their client's name. Raises NotFound, and what ``rebuild`` raises."""
     one, other = await find_line(archive, first), await find_line(archive, second)
-    found = compare_runs(await _read_run(archive, one), await _read_run(archive, other))
-    return SessionComparison(await _read_summary(models, one), await _read_summary(models, other), found)
+    runs = await _read_run(archive, one), await _read_run(archive, other)
+    summaries = await _read_summary(models, one, runs[0]), await _read_summary(models, other, runs[1])
+    return SessionComparison(*summaries, compare_runs(*runs))
 
 
 async def _read_run(archive: Archive, line: RecordedLine) -> Run:
@@ -66,11 +69,13 @@ async def _read_run(archive: Archive, line: RecordedLine) -> Run:
     )
 
 
-async def _read_summary(models: ReadModels, line: RecordedLine) -> RunSummary:
+async def _read_summary(models: ReadModels, line: RecordedLine, run: Run) -> RunSummary:
     timeline = await read_timeline(models, str(line.stream))
     branches = _list_branches(line.history, line.branch)
     turns = [row for row in timeline.turns if row["branch"] in branches]
     own = attrs.evolve(timeline, turns=turns, helpers=timeline.helpers if len(turns) == len(timeline.turns) else ())
+    # The last calls have no objects: the client sent no results of them.
+    last = [describe(call, ()) for call in run.dialect.reply_content(run.reply) if is_call(call)]
     changed = (
         path
         for each in line.history.objects.values()
@@ -90,7 +95,9 @@ async def _read_summary(models: ReadModels, line: RecordedLine) -> RunSummary:
         cached_tokens=sum(row["cache_read_tokens"] or 0 for row in turns),
         reply_tokens=sum(total(row, TOKENS[1:2]) or 0 for row in turns),
         microseconds=max(times, default=0) - min(times, default=0),
-        files=tuple(sorted({path for path in changed if path})),
+        files=tuple(
+            sorted({path for path in (*changed, *(each.key for each in last if is_change(each.tags))) if path})
+        ),
     )
 
 

@@ -1,8 +1,10 @@
 """Two sessions are compared, or a session with a fork under a name of its own, which counts what it did itself."""
 
+import json
 from typing import Any
 
 from mnemosyne.domain.wire.identity import SESSION_HEADER
+from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.services.comparing import read_comparison
 from mnemosyne.services.timeline import TOKENS
 from tests.not_none import not_none
@@ -52,3 +54,16 @@ async def test_a_fork_under_its_own_name_counts_what_it_did_itself(archive: Plai
         "two",
         "another two",
     )
+
+
+async def test_file_that_the_last_call_changes_counts_though_no_result_was_sent(archive: Plain) -> None:
+    calls = [
+        {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": {"file_path": f"/src/{name}.py", **more}}
+        for name, more in (("Write", {"content": "x = 1\n"}), ("Read", {}))
+    ]
+    async with talking(archive, "a") as talk:
+        address = await talk.ask(body([user("one")]), reply=None)
+        raw = json.dumps({"id": "msg_1", "content": calls, "stop_reason": "tool_use", "usage": {}}).encode()
+        await talk.finish_with(address, MESSAGES.read_reply(raw))
+        found = await read_comparison(archive, models(talk.stream, ("main", 1)), "a", "a")
+    assert found.first.files == ("/src/Write.py",)

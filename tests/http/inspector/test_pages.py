@@ -129,8 +129,10 @@ async def test_only_a_request_of_its_owner_asks_a_helper_model_which_is_recorded
     recorded = "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v2'"
     async with open_endpoint(reply) as endpoint:
         url = f"{endpoint.url}/v1"
-        given = {"helper": "openai", "helper_model": "m", "helper_url": url}
-        async with open_pages(shown.dsn, shown.folder, **given) as pages:
+        role = PageRole.OWNER
+        async with open_pages(
+            shown.dsn, shown.folder, role, helper="openai", helper_model="m", helper_url=url
+        ) as pages:
             _, text = await pages.get(f"/-/search?session={shown.session}&q=what+does+step_7_20+return?")
             address = f"/-/api/v1/sessions/{shown.session}/ask"
             found = await (await pages.client.post(address, data=json.dumps(question))).get_json()

@@ -86,7 +86,7 @@ async def _find_session(archive: Archive, wanted: str) -> UUID:
     except Ambiguous:
         raise
     except NotFound:
-        raise NotFound(f"There is no session and no memory entry {wanted!r}.") from None
+        raise NotFound(f"There is no session {wanted!r} and no memory entry with this id.") from None
 
 
 async def _switch(archive: Archive, stream: UUID, stamp: WriteStamp, *, trashed: bool) -> None:

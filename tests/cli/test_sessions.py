@@ -31,7 +31,7 @@ def test_limit_reports_the_number_of_omitted_sessions() -> None:
 @pytest.mark.parametrize("options", [[], ["--restore"]])
 def test_the_trash_says_that_it_finds_neither_a_session_nor_an_entry(options: list[str]) -> None:
     done = run("trash", "nothing", *options, code=1)
-    assert done.stderr == "Error: There is no session and no memory entry 'nothing'.\n"
+    assert done.stderr == "Error: There is no session 'nothing' and no memory entry with this id.\n"
 
 
 def test_a_session_is_renamed_and_closed_once(conversation: str) -> None:

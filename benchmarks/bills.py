@@ -290,13 +290,13 @@ async def _switch(name: str, turns: int) -> list[Row]:
     of_tools = equivalents(tools, model) / sum(without[: first + 1])
     figures: Sequence[tuple[str, str, float, float | None]] = (
         ("requests changed before the first compaction, refused, or against a rule", "", changed + refused, 0),
-        ("the switch, until then", "%", 100 * (ends[first - 1] - 1), 0.1),
+        ("the switch, until then", "%", float(100 * (ends[first - 1] - 1)), 0.1),
         ("turns until then", "", first - turns, None),
         ("tokens read at it", "", found[first].actual.read, None),
         ("tokens written at it", "", found[first].actual.write_5m, None),
-        ("memory tools, at it", "%", 100 * of_tools, None),
+        ("memory tools, at it", "%", float(100 * of_tools), None),
     )
-    rows = [single(figure, variant, unit, float(value), goal) for figure, unit, value, goal in figures]
+    rows = [single(figure, variant, unit, value, goal) for figure, unit, value, goal in figures]
     return [*rows, *_rate(variant, [(ends, first)])]
 
 

@@ -163,9 +163,9 @@ def _compactions(_: Sequence[Server], quick: bool) -> list[Row]:
     """The figures before and after compactions, and the estimate for evictions."""
     found = list(sessions(quick))
     figures: list[tuple[tuple[str, str, str], Callable[[Sequence[Session]], float]]] = []
-    counted = {("read again", "tokens"): AGAIN, ("results", "tokens"): RESULTS, ("calls made again", ""): CALLS}
+    counted = (("read again", "tokens", AGAIN), ("results", "tokens", RESULTS), ("calls made again", "", CALLS))
     for side, variant in enumerate((f"{WINDOW} turns before a compaction", f"{WINDOW} turns after it")):
-        for (name, unit), index in counted.items():
+        for name, unit, index in counted:
             figures.append(((name, variant, unit), partial(_figure, side=side, index=index)))
     for age in range(CLASSES):
         bounds = f"last seen {(0, *AGES)[age] + 1} to {(*AGES, '…')[age]} turns before"

@@ -15,9 +15,9 @@ from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.window.assembly import Renderings, assemble
 from mnemosyne.domain.wire.blocks import is_call, is_result
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne_lab.evaluation.sizing import rendering_of
 from mnemosyne_lab.evaluation.trace import Trace
-from tests.replay.message_streams import blocks_of
 
 OLD, RECENT = 4, 2
 """Rounds that have left, and later ones that are whole."""
@@ -93,8 +93,8 @@ def list_chains(trace: Trace) -> Iterator[tuple[int, Chain]]:
         messages: list[Message] = [{"role": "user", "content": [_shown(each) for each in _texts(typed)]}]
         evicted, stubbed = {}, {}
         for place in range(number - span, number):
-            kept = [(index, _shown(each)) for index, each in enumerate(blocks_of(trace.messages[place]))]
-            kept = [(index, each) for index, each in kept if each]
+            shown = ((index, _shown(each)) for index, each in enumerate(_blocks(trace.messages[place])))
+            kept = [(index, each) for index, each in shown if each]
             for at, (index, each) in enumerate(kept):
                 item = owners.get(BlockPlace(place, index))
                 if len(messages) <= 2 * OLD and item is not None and not each.get("text"):
@@ -108,20 +108,23 @@ def _shown(block: Mapping[str, Any]) -> Message:
     return shorten_block(block, argument=80, result=120, text=160)
 
 
+def _blocks(message: Mapping[str, Any]) -> list[Any]:
+    return content_blocks(message["content"])
+
+
 def _texts(message: Mapping[str, Any]) -> list[Any]:
-    return [block for block in blocks_of(message) if block.get("type") == "text"]
+    return [block for block in _blocks(message) if block.get("type") == "text"]
 
 
 def _announcement(message: Mapping[str, Any]) -> str:
     """The text before a call; empty without either."""
     texts = _texts(message)
-    calls = any(map(is_call, blocks_of(message)))
-    return str(_shown(texts[0]).get("text", "")) if texts and calls else ""
+    return str(_shown(texts[0]).get("text", "")) if texts and any(map(is_call, _blocks(message))) else ""
 
 
 def _is_typed(message: Mapping[str, Any]) -> bool:
-    return message["role"] == "user" and not any(map(is_result, blocks_of(message))) and bool(_texts(message))
+    return message["role"] == "user" and not any(map(is_result, _blocks(message))) and bool(_texts(message))
 
 
 def _is_round(call: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
-    return call["role"] == "assistant" and any(map(is_call, blocks_of(call))) and any(map(is_result, blocks_of(result)))
+    return call["role"] == "assistant" and any(map(is_call, _blocks(call))) and any(map(is_result, _blocks(result)))

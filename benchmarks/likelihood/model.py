@@ -87,16 +87,14 @@ class _Bpe:
 
 
 class Engine:
-    """Computes hidden states, with arrays of the module ``numpy`` or ``cupy``."""
+    """Computes hidden states with ``numpy`` or ``cupy``. ``past`` has shape (LAYERS, 2, GROUPS, tokens, SIZE)."""
 
     def __init__(self, weights: Weights, arrays: Any = np) -> None:
         held = {name: arrays.asarray(each) for name, each in weights.by_name.items()}
         self._arrays, self._weights = arrays, attrs.evolve(weights, by_name=held)
 
     def run(self, tokens: Sequence[int], past: Floats) -> tuple[Floats, Floats]:
-        """The normalized last hidden states of tokens that follow ``past``, and their own keys and values, both of
-        shape (LAYERS, 2, GROUPS, tokens, SIZE).
-        """
+        """The normalized last hidden states of tokens that follow ``past``, and their own keys and values."""
         weights, epsilon = self._weights, self._weights.epsilon
         count, before = len(tokens), past.shape[3]
         cosines, sines = map(self._arrays.asarray, rotations(range(before, before + count), weights.base))

@@ -165,8 +165,9 @@ class MemoryToolExecutor:
         found: dict[str, HelperQuestion] = {}
         for call in calls:
             asked = parse(call.name, call.input_json)
-            if isinstance(asked, MemoryQuery) and not self._sees_all and self._has_room(asked):
-                question = await self._find_safely(call, asked)
+            if isinstance(asked, MemoryQuery) and not self._sees_all:
+                refused = isinstance(memory_calls.answer_tokens(asked, self._budget), RefusedCall)
+                question = None if refused else await self._find_safely(call, asked)
                 if question is not None:
                     found[call.id] = question
         return found
@@ -219,9 +220,6 @@ class MemoryToolExecutor:
                 return self._show_definition(asked)
             case _:
                 assert_never(asked)
-
-    def _has_room(self, call: MemoryQuery) -> bool:
-        return not isinstance(memory_calls.answer_tokens(call, self._budget), RefusedCall)
 
     async def _query(self, id_: str, call: MemoryQuery) -> str | RefusedCall:
         most = memory_calls.answer_tokens(call, self._budget)

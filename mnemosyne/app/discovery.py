@@ -23,6 +23,8 @@ SLOW_SECONDS = 120.0
 PROBE_SECONDS = 20.0
 """Time limit for a server to probe all providers of a dialect."""
 
+Slow = Callable[[str], None] | None
+
 LARGEST_STATUS = 64 * 1024
 
 SOCKET_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
@@ -80,7 +82,7 @@ def url_of(config: Config) -> str:
     return f"http://[{host}]:{config.port}" if ":" in host else f"http://{host}:{config.port}"
 
 
-def find_server(config: Config, slow: Callable[[str], None] | None = None) -> FoundServer | None:
+def find_server(config: Config, slow: Slow = None) -> FoundServer | None:
     """Return this data directory's server at the configured address; None without one. ``slow``: ``server_at``."""
     if existing_token(config.data_dir) is None or config.port == 0 or not _may_be_trusted(config.port):
         return None
@@ -98,27 +100,22 @@ def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[
         return None
     if not is_loopback(host) or not port or not _may_be_trusted(port):
         return None
-    return _ask(host, port, path, config, seconds, post)
+    return _ask(url, path, config, seconds, post)
 
 
 def _ask(
-    host: str,
-    port: int | None,
-    path: str,
-    config: Config,
-    seconds: float,
-    post: Mapping[str, str] | None = None,
-    slow: Callable[[str], None] | None = None,
+    url: str, path: str, config: Config, seconds: float, post: Mapping[str, str] | None = None, slow: Slow = None
 ) -> Any:
     token = existing_token(config.data_dir)
     if token is None:
         return None
-    connection = http.client.HTTPConnection(host, port, timeout=seconds)
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
     try:
         headers = {"Authorization": f"Bearer {token}", **(post or {})}
         connection.request("POST" if post else "GET", path, headers=headers)
         if slow is not None and not select.select([connection.sock], [], [], seconds)[0]:
-            slow(f"the server on port {port} does not answer yet; waiting up to {SLOW_SECONDS:g} s for it")
+            slow(f"the server on port {parts.port} does not answer yet; waiting up to {SLOW_SECONDS:g} s for it")
             connection.sock.settimeout(SLOW_SECONDS)
         response = connection.getresponse()
         return json.loads(response.read(LARGEST_STATUS)) if response.status == 200 else None
@@ -134,10 +131,9 @@ def probe_upstreams(url: str, dialect: str, config: Config) -> Sequence[Mapping[
     return answer["upstreams"] if isinstance(answer, dict) else ()
 
 
-def server_at(url: str, config: Config, slow: Callable[[str], None] | None = None) -> FoundServer | None:
+def server_at(url: str, config: Config, slow: Slow = None) -> FoundServer | None:
     """Return this data directory's server at a URL; None if another listens there. ``slow`` reports a long wait."""
-    parts = urlsplit(url)
-    status = _ask(parts.hostname or "", parts.port, "/-/status", config, ANSWER_SECONDS, slow=slow)
+    status = _ask(url, "/-/status", config, ANSWER_SECONDS, slow=slow)
     if not isinstance(status, dict) or not {"version", "upstream", "tenant"} <= status.keys():
         return None
     return FoundServer(url, **{name: status[name] for name in attrs.fields_dict(FoundServer) if name in status})

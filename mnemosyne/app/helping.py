@@ -1,14 +1,15 @@
 """A helper model's work for sessions. A worker without a helper model does not import this module: it takes 5 MB."""
 
 import os
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol, cast
 
 import trio
 
 from mnemosyne.actors.composing import Composer, WaitingQuestions
 from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
-from mnemosyne.actors.helper_work import HelperWorker, WaitingOrders
+from mnemosyne.actors.helper_work import HelperRequest, HelperWorker, WaitingOrders
+from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
 from mnemosyne.adapters.postgres.database import Database
@@ -18,23 +19,26 @@ from mnemosyne.app.settings import helper_limits
 from mnemosyne.app.storage import event_codec
 from mnemosyne.app.worker_link import Remote
 from mnemosyne.config import Config
+from mnemosyne.domain.helper.answer import HelperQuestion
+from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
-
-
-def _ask_server(method: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-    async def call(remote: Remote, *arguments: object) -> Any:
-        return await remote.call(method, *arguments)
-
-    return call
+from mnemosyne.domain.session.input_events import HelperAnswer
 
 
 class RemoteSessions(Remote):
     """The worker's end: ``ServedSessions`` of the server."""
 
-    wait_for_order = _ask_server("wait_for_order")
-    tell = _ask_server("tell")
-    wait_for_question = _ask_server("wait_for_question")
-    deliver_answer = _ask_server("deliver_answer")
+    async def wait_for_order(self) -> HelperRequest:
+        return cast("HelperRequest", await self.call("wait_for_order"))
+
+    async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
+        return bool(await self.call("tell", identity, done))
+
+    async def wait_for_question(self) -> tuple[int, HelperQuestion, ClientKey | None]:
+        return cast("tuple[int, HelperQuestion, ClientKey | None]", await self.call("wait_for_question"))
+
+    async def deliver_answer(self, number: int, answer: HelperAnswer | None) -> bool:
+        return bool(await self.call("deliver_answer", number, answer))
 
 
 class ServedSessions(WaitingOrders, WaitingQuestions, Protocol):

@@ -76,8 +76,10 @@ async def find(archive: Archive, object_id: str, session: str | None) -> FoundOb
     ids = {each: await _ids_in(archive, each) for each in ([named] if named else await archive.events.streams())}
     holders = [stream for stream, made in ids.items() if lookup.bare(object_id) in made]
     if not holders and named:
-        elsewhere = (await find(archive, object_id, None)).stream
-        raise NotFound(f"Session {named} has no object {object_id!r}; it belongs to session {elsewhere}.")
+        for each in await archive.events.streams():
+            ids[each] = await _ids_in(archive, each)
+            if lookup.bare(object_id) in ids[each]:
+                raise NotFound(f"Session {named} has no object {object_id!r}; it belongs to session {each}.")
     if not holders:
         raise NotFound(lookup.unknown(object_id, [each for made in ids.values() for each in made]))
     if len(holders) > 1:

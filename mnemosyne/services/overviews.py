@@ -253,12 +253,10 @@ async def sessions_in(archive: Archive, folder: str | None, most: int | None = N
     those whose client worked in it, or below it. Each session's opening is read until ``most`` are found.
     """
     trashed, found = await read_trashed(archive), list[UUID]()
-    for stream in reversed(await archive.events.streams()):
+    for stream in (each for each in reversed(await archive.events.streams()) if each not in trashed):
         if len(found) == most:
             break
-        if stream not in trashed and (
-            folder is None or is_within((await _read_opening(archive, stream)).project, folder)
-        ):
+        if folder is None or is_within((await _read_opening(archive, stream)).project, folder):
             found.append(stream)
     return found[::-1]
 

@@ -3,7 +3,8 @@
 ``data/questions.json`` has the questions: a large language model read the sessions and wrote each with its answer, a
 short quotation from a message, without the code that is measured here. *Paraphrased* questions share no telling word
 with their answer; *foreign* ones are about something else. Each session is played through the real actor into a log in
-PostgreSQL, with its index; the questions are asked as ``mnemosyne ask`` asks them.
+PostgreSQL, with its index; the questions are asked as ``mnemosyne ask`` asks them. A scripted helper that is not sent
+the answer names the words ``look_for`` of the question, which a model wrote that saw only the questions.
 """
 
 import json
@@ -27,14 +28,14 @@ from mnemosyne.adapters.embedded.server import open_embedded
 from mnemosyne.adapters.postgres.object_index import PostgresObjectIndex
 from mnemosyne.app.storage import Storage, storage_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
-from mnemosyne.domain.helper.answer import HelperQuestion
+from mnemosyne.domain.helper.answer import HelperQuestion, LookAgain
 from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, Filter
 from mnemosyne.domain.recall.retrieval import Embedder
 from mnemosyne.domain.recall.sources import Announcements, list_sources
 from mnemosyne.domain.session.directory import stream_of
-from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.services import asking, memories
 from tests.adapters.indexing import Indexed, always, indexing
 from tests.services.talking import body, talking, user
@@ -43,9 +44,9 @@ QUESTIONS = Path(__file__).parent / "data" / "questions.json"
 FIRST = 3
 """The first objects of the index among which the right one is expected."""
 
-FOUND, SENT = f"among the first {FIRST} objects", "sent to a helper"
+FOUND, SENT, AGAIN = f"among the first {FIRST} objects", "sent to a helper", "sent to it in two looks"
 ANSWER, SHOWN = "returned as an answer", "returned, or among the nearest"
-OUTCOMES = (FOUND, SENT, ANSWER, SHOWN)
+OUTCOMES = (FOUND, SENT, AGAIN, ANSWER, SHOWN)
 
 
 async def play(indexed: Indexed, recorded: Mapping[str, Any]) -> None:
@@ -78,20 +79,19 @@ async def measure(variant: str, embedder: Embedder | None, sessions: Sequence[Ma
     """All rows with one embedder."""
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     taken: list[float] = []
-    tokens: dict[str, list[float]] = {SENT: [], SHOWN: []}
+    tokens: dict[str, list[float]] = {SENT: [], AGAIN: [], SHOWN: []}
     async with indexed_sessions(list_raw(ALL, names=[each["name"] for each in sessions]), embedder) as (archive, index):
         for session in sessions:
             stream = stream_of("local", session["name"])
             memory = memories.fold(await archive.events.read(stream)).memory
             foreign = [{"kind": "foreign", "question": each, "gold": None} for each in session["foreign"]]
             for question in (*session["questions"], *foreign):
-                texts, milliseconds = await outcomes(archive, index, stream, memory, question["question"])
+                texts, milliseconds = await outcomes(archive, index, stream, memory, question)
                 taken.append(milliseconds)
                 count = counts[session["split"], question["kind"]]
                 count[ALL] += 1
                 for outcome, text in texts.items():
-                    holds = bool(text) if question["gold"] is None else plain(question["gold"]) in plain(text)
-                    count[outcome] += holds
+                    count[outcome] += bool(text) if question["gold"] is None else plain(question["gold"]) in plain(text)
                 for outcome, each in tokens.items():
                     each.append(Estimator.of(None).tokens(features_of_text(texts[outcome])))
     rows = [
@@ -104,25 +104,28 @@ async def measure(variant: str, embedder: Embedder | None, sessions: Sequence[Ma
 
 
 async def outcomes(
-    archive: Storage, index: PostgresObjectIndex, stream: UUID, memory: Memory, question: str
+    archive: Storage, index: PostgresObjectIndex, stream: UUID, memory: Memory, labelled: Mapping[str, Any]
 ) -> tuple[Mapping[str, str], float]:
     """What each step holds for a question, and how long an answer without a helper takes in milliseconds."""
-    announcements, searched = Announcements(memory.objects.values()), Filter().choose(memory)
-    found = await index.search(stream, question, searched, MOST_LOOKED_AT, 0.0)
-    first = list_sources(found.hits, memory.objects, announcements)[:FIRST]
+    question, gold = labelled["question"], labelled["gold"]
+    hits = (await index.search(stream, question, Filter().choose(memory), MOST_LOOKED_AT, 0.0)).hits
+    first = list_sources(hits, memory.objects, Announcements(memory.objects.values()))[:FIRST]
     began = time.perf_counter()
-    answer = await asking.ask(archive, index, stream, question, Filter(), ANSWER_TOKENS)
+    answer = await asking.ask(archive, index, stream, question, Filter(), None)
     milliseconds = 1e3 * (time.perf_counter() - began)
     sent: list[str] = []
 
-    async def compose(asked: HelperQuestion) -> None:
-        sent.extend(each.text for each in asked.passages)
+    async def compose(asked: HelperQuestion) -> HelperAnswer | None:
+        sent.append("\n".join(each.text for each in asked.passages))
+        if asked.look_for or gold is None or plain(gold) in plain(sent[0]):
+            return None
+        return LookAgain(helper="scripted", look_for=labelled["look_for"])
 
-    await asking.ask(archive, index, stream, question, Filter(), ANSWER_TOKENS, compose)
-    texts = [full_text(await memories.content_of(archive, stream, each)) for each in first]
+    await asking.ask(archive, index, stream, question, Filter(), None, compose)
     return {
-        FOUND: "\n".join(texts),
-        SENT: "\n".join(sent),
+        FOUND: "\n".join([full_text(await memories.content_of(archive, stream, each)) for each in first]),
+        SENT: "".join(sent[:1]),
+        AGAIN: "\n".join(sent),
         ANSWER: "\n".join(each.quote.text for each in answer.cited),
         SHOWN: "\n".join(each.quote.text for each in answer.cited or answer.nearest),
     }, milliseconds
@@ -137,10 +140,8 @@ def questions(servers: Sequence[Server], quick: bool) -> list[Row]:
     """Questions whose answer is found, sent to a helper, and returned without one; by words alone and by meaning."""
     sessions = json.loads(QUESTIONS.read_text(encoding="utf-8"))["sessions"] if SESSIONS.is_dir() else []
     chosen = [each for each in sessions if each["name"].startswith("tau")][:1] if quick else sessions
-    rows: list[Row] = []
-    for variant, embedder in searchers()[: 1 if quick else None]:
-        rows += trio.run(measure, variant, embedder, chosen)
-    return rows
+    tried = searchers()[: 1 if quick else None]
+    return [row for variant, embedder in tried for row in trio.run(measure, variant, embedder, chosen)]
 
 
 GROUP = Group("answers", (), {"questions": questions}, by_default=False)

@@ -3,10 +3,11 @@
 import logging
 from typing import Protocol
 
+import attrs
 import trio
 
 from mnemosyne.actors.helper_calls import HelperModels, ask_in_turn
-from mnemosyne.domain.helper.answer import ANSWER, ComposedAnswer, HelperQuestion
+from mnemosyne.domain.helper.answer import ANSWER, ComposedAnswer, HelperQuestion, LookAgain
 from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected
 from mnemosyne.domain.session.decision_inputs import NOTHING_FOUND
@@ -73,8 +74,8 @@ class Composer:
             return None
 
     async def compose(self, question: HelperQuestion, key: ClientKey | None = None) -> HelperAnswer | None:
-        """The verified part of the model's answer; None if no model was asked, because there is none for the session,
-        the budget is used up or the circuit breaker is open.
+        """The verified part of the model's answer, or LookAgain; None if no model was asked, because there is none for
+        the session, the budget is used up or the circuit breaker is open.
 
         The cost stays reserved in the budget until ``settle``.
         """
@@ -96,7 +97,7 @@ class Composer:
                 found = result
             case Rejected(reasons=reasons):
                 why = "; ".join(reasons)
-        return HelperAnswer(
+        answer = HelperAnswer(
             helper=helper,
             sentences=found.sentences,
             dropped=found.dropped,
@@ -107,6 +108,7 @@ class Composer:
             written=reply.written,
             nanodollars=reply.nanodollars,
         )
+        return LookAgain(**attrs.asdict(answer, recurse=False), look_for=found.look_for) if found.look_for else answer
 
     def settle(self, answer: HelperAnswer | None, *, is_recorded: bool) -> None:
         """Settle the cost of an answer: it is recorded now, or never will be."""

@@ -198,10 +198,11 @@ class TurnMessage:
 @attrs.frozen(kw_only=True)
 class FindPassages(TurnMessage):
     """Find the passages for a helper model's answers to a round's questions. Changes nothing. Answered by the
-    questions, by call; none for calls without passages.
+    questions, by call; none for calls without passages. ``again`` as in ``answering.question_for``, for a single call.
     """
 
     round: RoundEnd
+    again: HelperQuestion | None = None
 
 
 @attrs.frozen(kw_only=True)

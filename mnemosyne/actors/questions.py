@@ -3,6 +3,7 @@
 A turn waits for a limited time, and for a shorter one until a worker takes its question.
 """
 
+from collections.abc import Awaitable, Callable
 from itertools import count
 from uuid import UUID
 
@@ -10,7 +11,7 @@ import attrs
 import trio
 
 from mnemosyne.actors.patience import Patience
-from mnemosyne.domain.helper.answer import HelperQuestion
+from mnemosyne.domain.helper.answer import HelperQuestion, LookAgain
 from mnemosyne.domain.session.input_events import HelperAnswer
 
 
@@ -30,6 +31,28 @@ class HelperQuestions:
         self._numbers = count(1)
         self._waiting: dict[int, _Waiting] = {}
         self._some = trio.Event()
+
+    async def ask_up_to_twice(
+        self,
+        question: HelperQuestion,
+        stream: UUID,
+        patience: Patience,
+        find: Callable[[HelperQuestion], Awaitable[HelperQuestion | None]],
+    ) -> HelperAnswer | None:
+        """As ``ask``; if the helper asks for other passages, its answer to the question with those that ``find``
+        returns for its words. Both take no longer than one may. The second call may take as long as the first, and a
+        late one is paid for, too, so it is not made in the second half of the time.
+        """
+        deadline = trio.current_time() + patience.helper
+        answer = await self.ask(question, stream, patience)
+        if not isinstance(answer, LookAgain):
+            return answer
+        other, second = None, None
+        with trio.move_on_at(deadline - patience.helper / 2):
+            other = await find(attrs.evolve(question, look_for=answer.look_for))
+        if other is not None:
+            second = await self.ask(other, stream, attrs.evolve(patience, helper=deadline - trio.current_time()))
+        return answer.add_second(second)
 
     async def ask(self, question: HelperQuestion, stream: UUID, patience: Patience) -> HelperAnswer | None:
         """A helper's answer to a question of a session; None if no worker takes it or the answer is late."""

@@ -410,7 +410,7 @@ class ManagedRounds:
         turn = await self.turn_of(address, end.request)
         if turn is None or turn.round > MOST_ANSWERED:
             return {}
-        return await self._executor_for(address, turn, end, message.at).find_passages(end.calls)
+        return await self._executor_for(address, turn, end, message.at).find_passages(end.calls, message.again)
 
     async def answer(self, message: AnswerCalls) -> RoundOver:
         """The end of a round with the answers to its hidden calls. Nothing if the caller has already continued without

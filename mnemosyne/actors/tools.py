@@ -158,25 +158,32 @@ class MemoryToolExecutor:
             contents=tuple(self._contents),
         )
 
-    async def find_passages(self, calls: Sequence[HiddenCall]) -> Mapping[str, HelperQuestion]:
+    async def find_passages(
+        self, calls: Sequence[HiddenCall], again: HelperQuestion | None = None
+    ) -> Mapping[str, HelperQuestion]:
         """The passages from which a helper model may answer the questions among some calls, by call id; none for
-        questions without passages, and for those that will be refused. Changes nothing.
+        questions without passages, and for those that will be refused. Changes nothing. ``again`` as in
+        ``question_for``.
         """
         found: dict[str, HelperQuestion] = {}
         for call in calls:
             asked = parse(call.name, call.input_json)
             if isinstance(asked, MemoryQuery) and not self._sees_all:
                 refused = isinstance(memory_calls.answer_tokens(asked, self._budget), RefusedCall)
-                question = None if refused else await self._find_safely(call, asked)
+                question = None if refused else await self._find_safely(call, asked, again)
                 if question is not None:
                     found[call.id] = question
         return found
 
-    async def _find_safely(self, call: HiddenCall, asked: MemoryQuery) -> HelperQuestion | None:
+    async def _find_safely(
+        self, call: HiddenCall, asked: MemoryQuery, again: HelperQuestion | None
+    ) -> HelperQuestion | None:
+        searched = asked if again is None else attrs.evolve(asked, question=again.look_for)
+
         async def find() -> HelperQuestion | None:
-            _, sources, _ = await self._read_sources(asked, 0.0)
+            _, sources, _ = await self._read_sources(searched, 0.0)
             objects = self._memory.objects
-            return await in_thread(lambda: question_for(asked.question, sources, objects, self._count_tokens))
+            return await in_thread(lambda: question_for(asked.question, sources, objects, self._count_tokens, again))
 
         try:
             return await self._outside.call_in_time(call.id, find)

@@ -386,23 +386,35 @@ class Turn:
         if questions is None or not any(call.name == memory_tools.QUERY for call in end.calls):
             return {}
         helped: dict[str, HelperAnswer] = {}
-        try:
-            found = await self._send(FindPassages(address=address, round=end, **self._stamp()), durable=False)
-        except MnemosyneError as error:
-            log.info("a helper is not asked: %s", error)
-            return helped
-        assert isinstance(found, Mapping)
         stream = (await self.identity()).stream
 
-        async def ask(call: str, question: HelperQuestion) -> None:
-            answer = await questions.ask(question, stream, self._patience)
-            if answer is not None:
-                helped[call] = answer
+        async def ask(call: HiddenCall, question: HelperQuestion) -> None:
+            async def find(again: HelperQuestion) -> HelperQuestion | None:
+                return (await self._find_passages(attrs.evolve(end, calls=(call,)), address, again)).get(call.id)
 
+            answer = await questions.ask_up_to_twice(question, stream, self._patience, find)
+            if answer is not None:
+                helped[call.id] = answer
+
+        found = await self._find_passages(end, address)
         async with trio.open_nursery() as nursery:
-            for call, question in found.items():
-                nursery.start_soon(ask, call, question)
+            for call in end.calls:
+                if call.id in found:
+                    nursery.start_soon(ask, call, found[call.id])
         return helped
+
+    async def _find_passages(
+        self, end: RoundEnd, address: Address, again: HelperQuestion | None = None
+    ) -> Mapping[str, HelperQuestion]:
+        """The questions of a round with passages, by call; ``again`` as in ``FindPassages``."""
+        message = FindPassages(address=address, round=end, again=again, **self._stamp())
+        try:
+            found = await self._send(message, durable=False)
+        except MnemosyneError as error:
+            log.info("a helper is not asked: %s", error)
+            return {}
+        assert isinstance(found, Mapping)
+        return found
 
     async def _accept_plan(self, plan: UpstreamPlan, asked: AnswerCalls | Refused) -> bytes | None:
         """The body of another round, None if none follows, once it is recorded as sent. From here on that body is sent

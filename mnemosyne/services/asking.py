@@ -7,7 +7,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text
-from mnemosyne.domain.helper.answer import HelperQuestion
+from mnemosyne.domain.helper.answer import HelperQuestion, LookAgain
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.recall.answering import NEAREST, answer, question_for, quote_sentences
 from mnemosyne.domain.recall.memory_results import Quote
@@ -27,7 +27,7 @@ from mnemosyne.services.sessions import Archive
 from mnemosyne.services.unstructuring import members
 
 Compose = Callable[[HelperQuestion], Awaitable[HelperAnswer | None]]
-"""Composes an answer from passages with a helper model; None if it is not asked."""
+"""Composes an answer from passages with a helper model, or LookAgain; None if it is not asked."""
 
 
 @attrs.frozen
@@ -76,8 +76,10 @@ async def ask(
     memory, among, searched = await memories.read_chosen(archive, stream, chosen)
     announcements = Announcements(memory.objects.values())
 
-    async def read(least: float) -> tuple[SearchResult, Sequence[MemoryObject], Sequence[Source]]:
-        found = await index.search(stream, question, searched, MOST_LOOKED_AT, least)
+    async def read(
+        least: float, words: str = question
+    ) -> tuple[SearchResult, Sequence[MemoryObject], Sequence[Source]]:
+        found = await index.search(stream, words, searched, MOST_LOOKED_AT, least)
         objects = list_sources(found.hits, among, announcements)
         contents = await _read_contents(archive, stream, objects)
         return found, objects, read_sources(objects, contents, announcements, found.passages)
@@ -90,6 +92,12 @@ async def ask(
         asked = question_for(question, sources, among, _count_tokens)
         helped = None if asked is None else await compose(asked)
         texts = {each.id: each.text for each in sources}
+        if asked is not None and isinstance(helped, LookAgain):
+            asked = attrs.evolve(asked, look_for=helped.look_for)
+            found, objects, sources = await read(0.0, helped.look_for)
+            again = question_for(question, sources, among, _count_tokens, asked)
+            helped = helped.add_second(None if again is None else await compose(again))
+            texts.update((each.id, each.text) for each in sources)
         supported = quote_sentences(helped.sentences if helped else (), texts, most_tokens, _count_tokens)
         cited = [Cited(quote, among[quote.object_id], sentence.text) for sentence, quote, _ in supported]
     if not cited and not finds_nothing(helped):

@@ -1,13 +1,16 @@
 """A question waits for a helper for a limited time, and much shorter if no worker takes it."""
 
+import attrs
+import pytest
 import trio
 import trio.testing
 
 from mnemosyne.actors.patience import USUAL
 from mnemosyne.actors.questions import HelperQuestions
-from mnemosyne.domain.helper.answer import ANSWER, HelperQuestion
+from mnemosyne.domain.helper.answer import ANSWER, HelperQuestion, LookAgain
 from mnemosyne.domain.helper.task import BACKGROUND
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
+from mnemosyne.domain.session.decision_inputs import NOTHING_FOUND
 from mnemosyne.domain.session.input_events import HelperAnswer
 from tests.actors.support import IDENTITY, PATIENT
 
@@ -62,3 +65,45 @@ def test_a_turn_waits_two_seconds_for_an_answer_and_for_no_other_helper_task() -
     assert (ANSWER.limits.seconds, ANSWER.limits.pauses) == (2.0, ()), "a second attempt would be too late"
     assert USUAL.helper > ANSWER.limits.seconds
     assert {each.task.limits for each in BACKGROUND_TASKS.values()} == {BACKGROUND}
+
+
+WORDS = LookAgain(helper="h", why=NOTHING_FOUND, nanodollars=3, read=10, look_for="words")
+
+
+@pytest.mark.parametrize(
+    ("first", "finding", "second", "calls"),
+    [
+        pytest.param(1.0, 0.1, 1.0, 2, id="in time"),
+        pytest.param(1.0, 0.1, 9.0, 2, id="the second is late"),
+        pytest.param(2.0, 0.1, 1.0, 1, id="the first is slow"),
+        pytest.param(1.0, 0.6, 1.0, 1, id="the search is slow"),
+        pytest.param(9.0, 0.1, 1.0, 1, id="the first is late"),
+    ],
+)
+async def test_two_calls_take_no_longer_than_one_may(
+    first: float, finding: float, second: float, calls: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    questions, began, taken = HelperQuestions(), trio.current_time(), list[HelperQuestion]()
+    last = HelperAnswer(helper="h", why=NOTHING_FOUND, nanodollars=4, read=20)
+
+    async def help_in_time() -> None:
+        for seconds, answer in ((first, WORDS), (second, last)):
+            number, question, _ = await questions.wait_for_question()
+            taken.append(question)
+            await trio.sleep(seconds)
+            questions.answer(number, answer)
+
+    async def find(again: HelperQuestion) -> HelperQuestion:
+        assert again == attrs.evolve(ONE, look_for="words")
+        await trio.sleep(finding)
+        return attrs.evolve(TWO, look_for="words")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(help_in_time)
+        answer = await questions.ask_up_to_twice(ONE, STREAM, USUAL, find)
+        nursery.cancel_scope.cancel()
+    assert trio.current_time() - began <= USUAL.helper
+    assert len(taken) == calls
+    cost = None if first == 9.0 else 3 if calls == 1 or second == 9.0 else 7
+    assert (None if answer is None else answer.nanodollars) == cost
+    assert type(answer) in (type(None), HelperAnswer)  # what is recorded has no words

@@ -76,7 +76,8 @@ def helper(own_readings: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         passages = re.split(r"\n[0-9a-f]{24} passage \d+: ", body["messages"][-1]["content"])
         number = next(number for number, passage in enumerate(passages) if number and QUOTE in passage)
         sentence = {"text": "A header raises ERR_HEADER_2041.", "passage": number, "quote": QUOTE, **members}
-        return says(path, json.dumps({"sentences": [sentence]}))
+        look_for = sentence.pop("look_for", "")
+        return says(path, json.dumps({"sentences": [] if look_for else [sentence], "look_for": look_for}))
 
     with in_a_thread(partial(open_endpoint, answer), "the helper's endpoint") as endpoint:
         monkeypatch.setenv("MNEMOSYNE_HELPER", "openai")
@@ -120,6 +121,17 @@ async def test_mcp_tool_answers_like_the_command_and_records_it(
     assert len(endpoint.requests) == 1
     recorded = "select count(*) from mnemosyne.stored_events where topic = 'session.helper_asked.v2'"
     assert query(own_readings, recorded) == [(1,)]
+
+
+def test_words_of_a_helper_are_not_recorded_with_its_answer(helper: Callable[..., Endpoint], own_readings: str) -> None:
+    endpoint = helper(look_for="zebra")
+    assert run(*QUESTION).stdout.startswith("Not in memory")
+    assert len(endpoint.requests) == 1  # all has been sent, so there is nothing else to send
+    recorded = "select convert_from(state, 'utf8') from mnemosyne.stored_events where topic = 'session.helper_asked.v2'"
+    ((state,),) = query(own_readings, recorded)
+    assert "it finds no answer" in state
+    assert "zebra" not in state
+    assert run("verify", "mine").stdout == "ok 1 turn\n"
 
 
 def test_sentence_without_a_quote_in_the_object_is_dropped(helper: Callable[..., Endpoint]) -> None:

@@ -1,9 +1,16 @@
 """A person's question is answered like the model's, in quotes of the object that answers it."""
 
+from collections.abc import Collection
+from uuid import UUID
+
+import attrs
 import pytest
 
+from mnemosyne.domain.helper.answer import HelperQuestion, LookAgain
 from mnemosyne.domain.objects.kinds import UNCHANGED
-from mnemosyne.domain.recall.object_search import Filter, text_in_index
+from mnemosyne.domain.recall.object_search import Filter, SearchResult, find_passages, text_in_index
+from mnemosyne.domain.session.decision_inputs import NOTHING_FOUND
+from mnemosyne.domain.session.input_events import GroundedSentence, HelperAnswer
 from mnemosyne.domain.wire.rereads import WORDINGS, RefersTo
 from mnemosyne.errors import ContentForgotten, NotFound
 from mnemosyne.services import memories
@@ -29,6 +36,43 @@ async def test_an_answer_quotes_the_newest_version_and_there_may_be_none() -> No
     assert text[first.quote.start : first.quote.end].decode() == first.quote.text
     assert (found.embedder, found.missing, found.skipped) == ("e", 1, 0)
     assert (await asked(talk, "what calls parse_header?")).cited == []
+
+
+@attrs.define
+class ByWords(Everything):
+    """An index of words."""
+
+    async def search(
+        self, stream: UUID, question: str, among: Collection[str], limit: int, least: float = 0.2
+    ) -> SearchResult:
+        objects = memories.fold(await self.talk.archive.log.read(stream)).memory.objects
+        contents = {name: await memories.content_of(self.talk.archive, stream, objects[name]) for name in among}
+        texts = {name: text_in_index(objects[name], content) for name, content in contents.items()}
+        return SearchResult(passages=find_passages(question, texts, least))
+
+
+async def test_helper_that_finds_nothing_gets_passages_of_another_object_for_its_words_once() -> None:
+    async with talking() as talk:
+        files = [*read(1, "src/pool.txt", "the pool is small"), *read(2, "src/server.txt", "port: 8443")]
+        await talk.ask(body([user("Look."), *files, assistant("Seen."), user("Go on.")]))
+    sent: list[HelperQuestion] = []
+
+    async def compose(asked: HelperQuestion) -> HelperAnswer:
+        sent.append(asked)
+        cost = HelperAnswer(helper="h", why=NOTHING_FOUND, version=4, nanodollars=3)
+        holds = next((each for each in asked.passages if "8443" in each.text), None)
+        if holds is None:
+            return LookAgain(**attrs.asdict(cost), look_for="port")
+        start = holds.start + holds.text.encode().index(b"port: 8443")
+        sentence = GroundedSentence(text="It is 8443.", object=holds.object, start=start, end=start + 10)
+        return attrs.evolve(cost, sentences=(sentence,), why=None)
+
+    found = await ask(talk.archive, ByWords(talk), talk.stream, "which pool?", Filter(), 400, compose)
+    assert [each.look_for for each in sent] == ["", "port"]
+    ((quote, sentence),) = ((each.quote.text, each.sentence) for each in found.cited)
+    assert (quote, sentence) == ("port: 8443", "It is 8443.")
+    assert found.helped is not None
+    assert (type(found.helped), found.helped.nanodollars) == (HelperAnswer, 6)
 
 
 async def test_a_missing_branch_and_a_deleted_session_are_refused() -> None:

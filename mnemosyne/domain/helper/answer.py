@@ -5,6 +5,10 @@ question is about. For each sentence it names the passage and quotes the words t
 accepted only if these words occur in the passage, and if it adds nothing to them and the question. So each accepted
 sentence refers to a span of bytes of an object. Code cannot check whether the words support the sentence, so the answer
 includes them.
+
+A helper that finds no answer may name words that the right passage may contain. The index is searched for them, and
+the helper is asked once more, with other passages. Anything that the model has read may have suggested these words, so
+they are neither shown nor recorded nor sent.
 """
 
 import re
@@ -15,7 +19,7 @@ import attrs
 
 from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of, object_of
 from mnemosyne.domain.helper.task import UNREADABLE, Accepted, HelperTask, Limits, Rejected, find_span, write_prompt
-from mnemosyne.domain.session.input_events import GroundedSentence
+from mnemosyne.domain.session.input_events import GroundedSentence, HelperAnswer
 from mnemosyne.domain.text.grounding import LEAST_GROUNDED, find_invented, measure_grounding
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.text.words import query_words, words
@@ -25,6 +29,9 @@ LONGEST_SENTENCE, MOST_SENTENCES = 400, 6
 
 LEAST_QUOTED, LONGEST_QUOTED = 8, 1_000
 """Minimum and maximum characters of a supporting quote: a single word would prove anything."""
+
+LONGEST_WORDS = 300
+"""Maximum characters of the words for a second search."""
 
 _ANSWER_TOKENS = 600
 _WORD = re.compile(r"\w+(?:[.,]\w+)*")
@@ -45,26 +52,53 @@ class HelperPassage:
 
 @attrs.frozen(kw_only=True)
 class HelperQuestion:
-    """A question for a helper, with the passages that it may use."""
+    """A question for a helper, with the passages that it may use. It is the second and last time if they were found
+    with the words ``look_for``.
+    """
 
     question: str
     passages: tuple[HelperPassage, ...]
+    look_for: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class ComposedAnswer:
-    """The accepted sentences of an answer, and how many were ``dropped``."""
+    """The accepted sentences of an answer, and how many were ``dropped``; or the words to ``look_for``."""
 
     sentences: tuple[GroundedSentence, ...] = ()
     dropped: int = 0
+    look_for: str = ""
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class LookAgain(HelperAnswer):
+    """A helper found no answer, and asks for other passages, which contain the words ``look_for``."""
+
+    look_for: str
+
+    def add_second(self, second: HelperAnswer | None) -> HelperAnswer:
+        """What the ``second`` call found, if anything, with what both calls used and cost."""
+        last = HelperAnswer(helper=self.helper, prompt=self.prompt) if second is None else second
+        return attrs.evolve(
+            last,
+            why=None if last.sentences else self.why,
+            version=self.version,
+            read=_add(self.read, last.read),
+            written=_add(self.written, last.written),
+            nanodollars=self.nanodollars + last.nanodollars,
+        )
+
+
+def _add(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one + (other or 0)
 
 
 _SENTENCE = object_of({"text": STRING, "passage": {"type": "integer"}, "quote": STRING})
-_PROPERTIES: Mapping[str, Any] = {"sentences": list_of(_SENTENCE)}
+_PROPERTIES: Mapping[str, Any] = {"sentences": list_of(_SENTENCE), "look_for": STRING}
 
 _SYSTEM = """\
 You answer a question from passages of what a coding agent has read, run and written. Reply with one JSON object and \
-nothing else: {"sentences": [{"text": string, "passage": integer, "quote": string}]}.
+nothing else: {"sentences": [{"text": string, "passage": integer, "quote": string}], "look_for": string}.
 
 sentences: the answer in as few sentences as possible, each with one fact from one passage; an empty list if no \
 passage answers the question.
@@ -72,7 +106,10 @@ text: the sentence, in the question's language. Copy names, paths, numbers and e
 the quote. State nothing that the quote does not state; do not count, calculate or guess.
 passage: the number of the passage.
 quote: the words of that passage that support the sentence, copied exactly, in one piece, as short as possible.
-If passages contradict each other, use the one that is not out of date."""
+If passages contradict each other, use the one that is not out of date.
+
+look_for: if no passage answers the question, four to ten words that the right passage probably contains and the \
+question lacks: names, commands, error messages, other words for what is asked. Otherwise an empty string."""
 
 
 def _prompt(asked: HelperQuestion) -> HelperPrompt:
@@ -83,16 +120,18 @@ def _prompt(asked: HelperQuestion) -> HelperPrompt:
 
 
 def _verify(asked: HelperQuestion, answer: Mapping[str, Any]) -> Accepted[ComposedAnswer] | Rejected:
-    """Accept the grounded sentences. An answer without sentences is valid: no passage answers the question."""
-    members = answer["sentences"]
-    if not isinstance(members, list):
+    """Accept the grounded sentences, or words to look for. An answer with neither is valid: nothing was found."""
+    members, look_for = answer["sentences"], answer["look_for"]
+    if not isinstance(members, list) or not isinstance(look_for, str):
         return Rejected((UNREADABLE,))
+    if members or asked.look_for or len(look_for) > LONGEST_WORDS:
+        look_for = ""
     grounded = [(each, sentence) for each in members[:MOST_SENTENCES] if (sentence := _ground(asked, each)) is not None]
     if members and not grounded:
         return Rejected(("no sentence is supported by the passage that it names",))
     sentences = tuple(dict.fromkeys(sentence for _, sentence in grounded))
-    composed = ComposedAnswer(sentences=sentences, dropped=len(members) - len(sentences))
-    return Accepted(composed, {"sentences": [each for each, _ in grounded]})
+    composed = ComposedAnswer(sentences=sentences, dropped=len(members) - len(sentences), look_for=look_for.strip())
+    return Accepted(composed, {"sentences": [each for each, _ in grounded], "look_for": look_for})
 
 
 def _ground(asked: HelperQuestion, member: object) -> GroundedSentence | None:
@@ -142,7 +181,7 @@ def _figures(text: str, known: str = "") -> frozenset[str]:
 
 ANSWER = HelperTask(
     name="answer",
-    version=3,
+    version=4,
     properties=_PROPERTIES,
     prompt=_prompt,
     verify=_verify,

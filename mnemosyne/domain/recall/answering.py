@@ -22,8 +22,10 @@ from mnemosyne.domain.text.words import compounds, query_words, words
 
 Tokens = Callable[[str], int]
 
-HELPER_TOKENS, NEAREST = 12_000, 2
-"""Maximum tokens of sources for a helper model; maximum tokens of the nearest passages, in multiples of an answer's."""
+HELPER_TOKENS, AGAIN_TOKENS, NEAREST = 12_000, 4_000, 2
+"""Maximum tokens of sources for a helper model, the first and the second time (ADR 125); maximum tokens of the nearest
+passages, in multiples of an answer's.
+"""
 
 MOST_READ = 400_000
 """Maximum characters of one source that are compared with a question."""
@@ -99,17 +101,41 @@ def answer(question: str, sources: Sequence[Source], most: int, tokens_of: Token
 
 
 def question_for(
-    question: str, sources: Sequence[Source], objects: Mapping[str, MemoryObject], tokens_of: Tokens
+    question: str,
+    sources: Sequence[Source],
+    objects: Mapping[str, MemoryObject],
+    tokens_of: Tokens,
+    again: HelperQuestion | None = None,
 ) -> HelperQuestion | None:
-    """The question for a helper model with these sources of ``objects``; None if there is no text."""
-    quotes = quote_sources(question, sources, HELPER_TOKENS, tokens_of, fill=True)
+    """The question for a helper model with these sources of ``objects``; None if there is no text. With ``again``, the
+    question and passages of the first time and the words to look for, the sources are those of the words, and passages
+    that it has are left out.
+    """
+    words, most = question, HELPER_TOKENS
+    if again is not None:
+        words, most = again.look_for, AGAIN_TOKENS
+        sources = [_leave_out(each, again.passages) for each in sources]
+    quotes = quote_sources(words, sources, most, tokens_of, fill=True)
     passages = tuple(
         HelperPassage(
             object=each.object_id, start=each.start, name=record_name(objects[each.object_id]), text=each.text
         )
         for each, _ in quotes
     )
-    return HelperQuestion(question=question, passages=passages) if passages else None
+    look_for = "" if again is None else again.look_for
+    return HelperQuestion(question=question, passages=passages, look_for=look_for) if passages else None
+
+
+def _leave_out(source: Source, passages: Iterable[HelperPassage]) -> Source:
+    """The source without these passages of it."""
+    spans, content = list(source.spans), source.text.encode()
+    for each in passages:
+        if each.object == source.id:
+            first = len(content[: each.start].decode(errors="ignore"))
+            last = first + len(each.text)
+            cut = [((start, min(end, first)), (max(start, last), end)) for start, end in spans]
+            spans = [(start, end) for pair in cut for start, end in pair if start < end]
+    return attrs.evolve(source, spans=spans)
 
 
 def quote_sentences(

@@ -87,7 +87,8 @@ def decide(command: RecordQuestion | RecordWork) -> tuple[HelperAsked | HelperWo
     fields = attrs.asdict(command, recurse=False)
     if isinstance(command, RecordWork):
         return (HelperWorked(**fields),)
-    return (HelperAsked(**attrs.asdict(fields.pop("answered"), recurse=False), **fields),)
+    answered = fields.pop("answered")  # without the words of LookAgain
+    return (HelperAsked(**{name: getattr(answered, name) for name in attrs.fields_dict(HelperAnswer)}, **fields),)
 
 
 def record_settings(new: TakenSettings, taken: TakenSettings | None, at: int) -> tuple[InputEvent, ...]:

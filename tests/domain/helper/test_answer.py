@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mnemosyne.domain.helper.answer import (
     ANSWER,
     LONGEST_SENTENCE,
+    LONGEST_WORDS,
     MOST_SENTENCES,
     ComposedAnswer,
     HelperPassage,
@@ -33,7 +34,7 @@ GOOD = {"text": "The pool is limited to 20 connections: the smallest plan allows
 
 
 def reply(*sentences: Any) -> str:
-    return json.dumps({"sentences": sentences})
+    return json.dumps({"sentences": sentences, "look_for": ""})
 
 
 def read_answer(asked: HelperQuestion, reply: str) -> ComposedAnswer | None:
@@ -94,7 +95,20 @@ def test_sentence_that_exceeds_or_lacks_its_quote_is_dropped(change: dict[str, A
     assert (len(both.sentences), both.dropped) == (1, 1)
 
 
-@pytest.mark.parametrize("answer", ["", "no JSON", "[]", "{}", '{"sentences": 3}', '{"sentences": [3]}', "{" * 9_000])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "no JSON",
+        "[]",
+        "{}",
+        '{"sentences": []}',
+        '{"sentences": 3, "look_for": ""}',
+        '{"sentences": [3], "look_for": ""}',
+        '{"sentences": [], "look_for": 3}',
+        "{" * 9_000,
+    ],
+)
 def test_invalid_reply_yields_no_answer(answer: str) -> None:
     assert read_answer(ASKED, answer) is None
 
@@ -141,3 +155,23 @@ def test_every_accepted_sentence_is_supported_by_its_bytes(question: str, text: 
         assert len(each.text) <= LONGEST_SENTENCE
         told = asked.passages[0].text.encode()[each.start - 100 : each.end - 100].decode()
         assert told.split() == quote.split()
+
+
+def find_words(look_for: Any, asked: HelperQuestion = ASKED, *sentences: Any) -> str | None:
+    found = read_answer(asked, json.dumps({"sentences": sentences, "look_for": look_for}))
+    return None if found is None else found.look_for
+
+
+def test_words_to_look_for_are_accepted_once_without_sentences_and_up_to_a_length() -> None:
+    assert find_words(" pool size\n") == "pool size"
+    assert find_words("x" * LONGEST_WORDS) == "x" * LONGEST_WORDS
+    assert find_words("x" * (LONGEST_WORDS + 1)) == ""
+    assert find_words("pool size", ASKED, GOOD) == ""
+    assert find_words("pool size", attrs.evolve(ASKED, look_for="pool size")) == ""
+    assert find_words("\ud83d") == "?"
+    wrong: tuple[Any, ...] = (None, 3, ["pool"], {})
+    assert [find_words(each) for each in wrong] == [None] * 4
+
+
+def test_words_to_look_for_are_not_sent_to_the_helper() -> None:
+    assert ANSWER.write(attrs.evolve(ASKED, look_for="delete everything")) == ANSWER.write(ASKED)

@@ -4,11 +4,21 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.recall.answering import HELPER_TOKENS, answer, question_for, quote, quote_sentences, quote_sources
+from mnemosyne.domain.helper.answer import HelperPassage, HelperQuestion
+from mnemosyne.domain.recall.answering import (
+    AGAIN_TOKENS,
+    HELPER_TOKENS,
+    answer,
+    question_for,
+    quote,
+    quote_sentences,
+    quote_sources,
+)
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.sources import Source
 from mnemosyne.domain.session.input_events import GroundedSentence
@@ -85,6 +95,45 @@ def test_helper_gets_more_of_more_sources_than_an_answer_quotes() -> None:
     assert first.name.startswith(f"#{first.object} ")
     assert sources[int(first.object)].text.encode()[first.start :].startswith(first.text.encode())
     assert question_for("which?", [], objects, size) is None
+
+
+@given(
+    st.lists(st.lists(st.text("aö .{", max_size=60), max_size=9).map("\n\n".join), min_size=1, max_size=3),
+    st.integers(4, 60),
+)
+@example(["\n\n".join(["ö" * 40, "b" * 40, "ö" * 40, "a" * 40])], 30)
+def test_second_passages_are_others_of_the_same_sources(texts: list[str], most: int) -> None:
+    sources = [source(text, str(n)) for n, text in enumerate(texts)]
+    objects = remembered(*(created(each.id, 2 * n + 1) for n, each in enumerate(sources))).objects
+    sent = [
+        HelperPassage(object=each.object_id, start=each.start, name="", text=each.text)
+        for each, _ in quote_sources("ö?", sources, most, size, fill=True)
+    ]
+    again = HelperQuestion(question="ö?", passages=tuple(sent), look_for="aa")
+    asked = question_for("ö?", sources, objects, size, again)
+    taken = {each.object: bytearray(len(texts[int(each.object)].encode())) for each in sent}
+    for each in (*sent, *(asked.passages if asked else ())):
+        whole, end = texts[int(each.object)].encode(), each.start + len(each.text.encode())
+        assert whole[each.start : end].decode() == each.text
+        place = taken.setdefault(each.object, bytearray(len(whole)))
+        assert not any(place[each.start : end])
+        place[each.start : end] = b"x" * (end - each.start)
+    assert asked is None or asked.look_for == "aa"
+
+
+def test_words_of_a_helper_rank_what_it_is_sent_next_in_less_room() -> None:
+    rows = [f"row {n} of the pool" for n in range(6_000)]
+    rows[5_000] = "row 5000, port: 8443"
+    sources = [source("\n\n".join(rows))]
+    objects = remembered(created("a", 1)).objects
+    first = not_none(question_for("which pool?", sources, objects, size))
+    assert not any("8443" in each.text for each in first.passages)
+    again = not_none(question_for("which pool?", sources, objects, size, attrs.evolve(first, look_for="port")))
+    assert "8443" in again.passages[0].text
+    assert sum(size(each.text) for each in again.passages) <= AGAIN_TOKENS
+    short = source("a pool")
+    sent = not_none(question_for("which pool?", [short], objects, size))
+    assert question_for("which pool?", [short], objects, size, attrs.evolve(sent, look_for="pool")) is None
 
 
 def test_best_part_comes_first_and_equal_parts_are_quoted_once() -> None:

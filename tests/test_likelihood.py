@@ -33,10 +33,12 @@ class Words:
         return "".join(words[each] for each in tokens)
 
 
-class Copying:
+class Copying(Engine):
     """A scripted model: tokens that it has read are more likely than others. Its past is their numbers."""
 
     SIZE = 3_000
+
+    def __init__(self) -> None: ...
 
     def run(self, tokens: Sequence[int], past: Floats) -> tuple[Floats, Floats]:
         seen = np.zeros((len(tokens), self.SIZE), np.float32)

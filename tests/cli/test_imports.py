@@ -77,13 +77,13 @@ def test_help_of_a_command_imports_no_part_of_a_server_and_no_other_package() ->
 @pytest.mark.parametrize(
     ("command", "excluded", "most"),
     [
-        ("branches SESSION", SERVING | DECIDING | {"rich"}, 120),
+        ("branches SESSION", SERVING | DECIDING | {"rich"}, 121),
         *rarely(
             [
-                ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 213),
-                ("context SESSION", SERVING | DECIDING, 124),
-                ("sessions", SERVING - {"mnemosyne.domain.segmentation"} | {"rich"}, 153),
-                ("usage", SERVING, 139),
+                ("search SESSION parser", SERVING - {"mnemosyne.domain.segmentation"}, 214),
+                ("context SESSION", SERVING | DECIDING, 125),
+                ("sessions", SERVING - {"mnemosyne.domain.segmentation"} | {"rich"}, 154),
+                ("usage", SERVING, 140),
             ]
         ),
     ],

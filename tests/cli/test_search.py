@@ -194,5 +194,5 @@ def test_rebuilt_index_gives_the_same_results_and_an_approximate_one_needs_a_mod
     before = sources("ERR_HEADER_2041")
     assert run("rebuild", "object_index").stdout.startswith("object_index is rebuilt")
     assert sources("ERR_HEADER_2041") == before
-    assert "without the embedding model" in run("index", "build", code=1).stderr
+    assert "Vectors need the embedding model" in run("index", "build", code=1).stderr
     assert run("index", "drop").stdout == "There was no index.\n"

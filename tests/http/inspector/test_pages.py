@@ -122,7 +122,8 @@ async def test_only_a_request_of_its_owner_asks_a_helper_model_which_is_recorded
     def reply(path: str, body: Any) -> Answer:
         passages = re.split(r"\n[0-9a-f]{24} passage \d+: ", body["messages"][-1]["content"])
         number = next(number for number, passage in enumerate(passages) if number and STEP in passage)
-        return says(path, json.dumps({"sentences": [{"text": "Step 20 adds 20.", "passage": number, "quote": STEP}]}))
+        sentence = {"text": "Step 20 adds 20.", "passage": number, "quote": STEP}
+        return says(path, json.dumps({"sentences": [sentence], "look_for": ""}))
 
     question = {"question": "what does step_7_20 return?"}
     form = {"q": question["question"], "session": shown.session}

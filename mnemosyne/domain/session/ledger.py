@@ -49,6 +49,7 @@ SUMMARY_TOKENS = 2_800
 
 COMPACTED_TOKENS = 20_000
 """Size of the history after a compaction, without tools and system prompt."""
+COMPACTED = Features(COMPACTED_TOKENS * 1000)
 
 WINDOW = 20
 """Number of recent turns used to check whether the provider bills as expected."""
@@ -508,7 +509,7 @@ class _Shadow:
 
 
 def _summary(command: AccountTurn, since: int) -> PromptBlock:
-    tokens = Estimator.of(command.model).tokens(Features(COMPACTED_TOKENS * 1000))
+    tokens = Estimator.of(command.model).tokens(COMPACTED)
     return PromptBlock(f"compacted {command.branch} {since}".encode(), tokens, Tier.MESSAGES, "text")
 
 

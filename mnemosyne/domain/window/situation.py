@@ -20,7 +20,14 @@ from mnemosyne.domain.objects.losses import describe_form
 from mnemosyne.domain.objects.memory import BranchView
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.session.decision_inputs import ServerSettings
-from mnemosyne.domain.session.ledger import Ledger, compaction_point, count_observed, equivalents, weighing_price
+from mnemosyne.domain.session.ledger import (
+    COMPACTED,
+    Ledger,
+    compaction_point,
+    count_observed,
+    equivalents,
+    weighing_price,
+)
 from mnemosyne.domain.session.state import Branch, Session, Wire
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne.domain.window.ages import WRITTEN, Candidate, Later, Quotable, Reuse, find_quotable, later_of
@@ -186,6 +193,9 @@ def situation_of(asked: PendingRequest, session: Session, wire: Wire, sizes: Siz
     new = estimator.tokens(sizes.of(asked.history.messages[sent:], asked.dialect))
     known = session.ledger.accounts.get(asked.branch)
     own = known.unmanaged if known is not None and known.since and known.model in (None, asked.model) else 0
+    if known is not None and own > 0 and not known.turn:  # a fork, whose parent may have gone on and grown
+        messages = [asked.read.message_bytes(number) for number in range(known.since, len(asked.read.messages))]
+        own = min(own, fixed + estimator.tokens(COMPACTED + sizes.of(messages, asked.dialect)) - new)
     return Situation(
         turn=asked.turn,
         prompt=prompt,

@@ -9,7 +9,7 @@ import pytest
 from mnemosyne.domain.cost import tokens
 from mnemosyne.domain.session.decide import SetMode
 from mnemosyne.domain.session.decision_inputs import ServerSettings
-from mnemosyne.domain.session.ledger import Account, Ledger
+from mnemosyne.domain.session.ledger import COMPACTED_TOKENS, Account, Ledger
 from mnemosyne.domain.session.round_events import TOO_SMALL, Mode
 from mnemosyne.domain.window import epochs, late_tools, situation, upstream_history
 from mnemosyne.domain.window.planning import NoRewrite, price_of_rewrite
@@ -169,6 +169,16 @@ def test_the_client_sends_less_only_after_a_compaction_counted_by_the_same_model
     session = attrs.evolve(found.session, ledger=Ledger(accounts={"main": own}))
     situation = situation_of(found.asked, session, wire, Sizes())
     assert situation.unmanaged == (90 + situation.new if is_smaller else situation.prompt)
+
+
+@pytest.mark.parametrize(("parent", "expected"), [(90, 90), (900_000, COMPACTED_TOKENS)])
+def test_fork_of_a_compacted_client_counts_nothing_that_its_parent_added_later(parent: int, expected: int) -> None:
+    found = not_none(late_tools.find(opening(waiting(100), body(100, 20_000), 10 * MINUTE), Sizes()))
+    wire = not_none(found.session.branches["main"].wire)
+    own = Account(since=len(found.asked.read.messages) - 1, unmanaged=parent, model="claude-opus-4-5")
+    session = attrs.evolve(found.session, ledger=Ledger(accounts={"main": own}))
+    situation = situation_of(found.asked, session, wire, Sizes())
+    assert 0 <= situation.unmanaged - situation.new - expected <= 500
 
 
 def test_joining_reads_and_weighs_each_message_once(monkeypatch: pytest.MonkeyPatch) -> None:

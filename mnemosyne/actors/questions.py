@@ -37,11 +37,12 @@ class HelperQuestions:
         question: HelperQuestion,
         stream: UUID,
         patience: Patience,
-        find: Callable[[HelperQuestion], Awaitable[HelperQuestion | None]],
+        find: Callable[[HelperQuestion, HelperAnswer], Awaitable[HelperQuestion | None]],
     ) -> HelperAnswer | None:
         """As ``ask``; if the helper asks for other passages, its answer to the question with those that ``find``
-        returns for its words. Both take no longer than one may. The second call may take as long as the first, and a
-        late one is paid for, too, so it is not made in the second half of the time.
+        returns for its words, given the answer without a second one. Both take no longer than one may. The second call
+        may take as long as the first, and a late one is paid for, too, so it is not made in the second half of the
+        time.
         """
         deadline = trio.current_time() + patience.helper
         answer = await self.ask(question, stream, patience)
@@ -49,7 +50,7 @@ class HelperQuestions:
             return answer
         other, second = None, None
         with trio.move_on_at(deadline - patience.helper / 2):
-            other = await find(attrs.evolve(question, look_for=answer.look_for))
+            other = await find(attrs.evolve(question, look_for=answer.look_for), answer.add_second(None))
         if other is not None:
             second = await self.ask(other, stream, attrs.evolve(patience, helper=deadline - trio.current_time()))
         return answer.add_second(second)

@@ -360,14 +360,14 @@ class Turn:
         """
         end = RoundEnd(reply=reply, calls=calls, request=self._request.raw)
         asking: AnswerCalls | None = None
-        helped = NOT_HELPED
+        helped: dict[str, HelperAnswer] = {}
         try:
             with trio.fail_after(self._patience.answers):
                 await self._begun.wait()
                 await self._rounds_reported.wait()
                 if self._address is None:
                     return self._refuse_calls(end)
-                helped = await self._ask_helper(end, self._address)
+                await self._ask_helper(end, self._address, helped)
                 asking = attrs.evolve(self._answer_calls(end, self._address), helped=helped)
                 plan = await self._upstream(asking)
         except (MnemosyneError, trio.TooSlowError) as error:
@@ -376,20 +376,24 @@ class Turn:
             if asking is not None:
                 asking.left.set()
             return self._refuse_calls(end, helped)
+        except BaseException:  # the client left, but what the helper did is paid for
+            if asking is None and helped:
+                self._report_round(self._refused_calls(end, helped), None)
+            raise
         return await self._accept_plan(plan, asking)
 
-    async def _ask_helper(self, end: RoundEnd, address: Address) -> Mapping[str, HelperAnswer]:
-        """A helper model's answers to a round's questions, by call, if there is a helper and it answers in time. The
-        session's actor does not wait for it.
+    async def _ask_helper(self, end: RoundEnd, address: Address, helped: dict[str, HelperAnswer]) -> None:
+        """Put a helper model's answers to a round's questions into ``helped``, by call, if there is a helper and it
+        answers in time. The session's actor does not wait for it.
         """
         questions = self._registry.questions
         if questions is None or not any(call.name == memory_tools.QUERY for call in end.calls):
-            return {}
-        helped: dict[str, HelperAnswer] = {}
+            return
         stream = (await self.identity()).stream
 
         async def ask(call: HiddenCall, question: HelperQuestion) -> None:
-            async def find(again: HelperQuestion) -> HelperQuestion | None:
+            async def find(again: HelperQuestion, first: HelperAnswer) -> HelperQuestion | None:
+                helped[call.id] = first
                 return (await self._find_passages(attrs.evolve(end, calls=(call,)), address, again)).get(call.id)
 
             answer = await questions.ask_up_to_twice(question, stream, self._patience, find)
@@ -401,7 +405,6 @@ class Turn:
             for call in end.calls:
                 if call.id in found:
                     nursery.start_soon(ask, call, found[call.id])
-        return helped
 
     async def _find_passages(
         self, end: RoundEnd, address: Address, again: HelperQuestion | None = None
@@ -440,13 +443,20 @@ class Turn:
         last = self._last
         if last is None:
             return None
-        sent = {call.id: self._request.dialect.write_result(call.id, NOT_NOW, True) for call in end.calls}
-        turn = last.turn.add_reply(last.attempt, end.reply.body, sent).next
+        turn = last.turn.add_reply(last.attempt, end.reply.body, self._write_refused(end)).next
         body = turn.body(last.attempt) if turn.round <= MOST_ROUNDS else None
         if body is not None:
             self._last = attrs.evolve(last, turn=turn, body=body)
-        self._report_round(lambda address: attrs.evolve(self._answer_calls(end, address, sent), helped=helped), body)
+        self._report_round(self._refused_calls(end, helped), body)
         return body
+
+    def _write_refused(self, end: RoundEnd) -> Mapping[str, bytes]:
+        return {call.id: self._request.dialect.write_result(call.id, NOT_NOW, True) for call in end.calls}
+
+    def _refused_calls(self, end: RoundEnd, helped: Mapping[str, HelperAnswer]) -> Callable[[Address], AnswerCalls]:
+        """The report of a round whose calls got no answer, with the helper's answers and their cost."""
+        sent = self._write_refused(end)
+        return lambda address: attrs.evolve(self._answer_calls(end, address, sent), helped=helped)
 
     def _report_round(
         self, ended: Callable[[Address], AnswerCalls | Refused], body: bytes | None, ticket: Ticket | None = None

@@ -93,7 +93,8 @@ async def test_two_calls_take_no_longer_than_one_may(
             await trio.sleep(seconds)
             questions.answer(number, answer)
 
-    async def find(again: HelperQuestion) -> HelperQuestion:
+    async def find(again: HelperQuestion, found: HelperAnswer) -> HelperQuestion:
+        assert (type(found), found.nanodollars) == (HelperAnswer, 3)
         assert again == attrs.evolve(ONE, look_for="words")
         await trio.sleep(finding)
         return attrs.evolve(TWO, look_for="words")

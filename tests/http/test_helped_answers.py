@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,16 +13,19 @@ import trio
 from mnemosyne.actors.composing import Composer
 from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.actors.loaded_sessions import LoadedSessions
-from mnemosyne.actors.messages import CompleteDeferred
+from mnemosyne.actors.messages import CompleteDeferred, RoundEnd
 from mnemosyne.actors.questions import HelperQuestions
+from mnemosyne.actors.turn import Turn
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.cli.explain import _render_helped
-from mnemosyne.domain.helper.answer import ANSWER
+from mnemosyne.domain.helper.answer import ANSWER, HelperQuestion
 from mnemosyne.domain.helper.task import Limits
 from mnemosyne.domain.history import memory_travel
 from mnemosyne.domain.objects.events import FaultKind, FaultReason, ObjectFaulted
+from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.decision_inputs import finds_nothing
+from mnemosyne.domain.session.events import TurnInterrupted
 from mnemosyne.domain.session.input_events import HelperAsked
 from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.figures import dollars_text
@@ -306,3 +309,32 @@ async def test_failed_second_call_leaves_the_first_answer_with_the_cost_of_both(
         async with helped(looking(composed())) as other:
             await other.ask(REPHRASED)
             assert event.nanodollars == (await other.asked()).nanodollars > 0
+
+
+async def test_client_that_leaves_during_the_second_look_leaves_the_first_cost_in_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    find, is_looking = Turn._find_passages, trio.Event()
+
+    async def find_first(
+        self: Turn, end: RoundEnd, address: Address, again: HelperQuestion | None = None
+    ) -> Mapping[str, HelperQuestion]:
+        if again is not None:
+            is_looking.set()
+            await trio.sleep_forever()
+        return await find(self, end, address, again)
+
+    monkeypatch.setattr(Turn, "_find_passages", find_first)
+    async with helped(looking(composed())) as found:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(found.ask, REPHRASED)
+            await is_looking.wait()
+            nursery.cancel_scope.cancel()
+        event = await found.asked()
+        assert finds_nothing(event)
+        assert event.nanodollars > 0
+        answer(found.stage, [text("Fine.")])
+        assert (await found.client.turn(text("Leave it.")))["content"] == [text("Fine.")]
+        await found.stage.events_until(TurnInterrupted)
+        replayed = await review(Plain(found.stage.log), str(await found.stage.stream()))
+        assert (replayed.differences, replayed.skipped) == ([], [])

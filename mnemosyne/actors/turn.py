@@ -378,7 +378,7 @@ class Turn:
             return self._refuse_calls(end, helped)
         except BaseException:  # the client left, but what the helper did is paid for
             if asking is None and helped:
-                self._report_round(self._refused_calls(end, helped), None)
+                self._report_round(self._make_report(end, helped), None)
             raise
         return await self._accept_plan(plan, asking)
 
@@ -443,19 +443,19 @@ class Turn:
         last = self._last
         if last is None:
             return None
-        turn = last.turn.add_reply(last.attempt, end.reply.body, self._write_refused(end)).next
+        turn = last.turn.add_reply(last.attempt, end.reply.body, self._write_refusals(end)).next
         body = turn.body(last.attempt) if turn.round <= MOST_ROUNDS else None
         if body is not None:
             self._last = attrs.evolve(last, turn=turn, body=body)
-        self._report_round(self._refused_calls(end, helped), body)
+        self._report_round(self._make_report(end, helped), body)
         return body
 
-    def _write_refused(self, end: RoundEnd) -> Mapping[str, bytes]:
+    def _write_refusals(self, end: RoundEnd) -> Mapping[str, bytes]:
         return {call.id: self._request.dialect.write_result(call.id, NOT_NOW, True) for call in end.calls}
 
-    def _refused_calls(self, end: RoundEnd, helped: Mapping[str, HelperAnswer]) -> Callable[[Address], AnswerCalls]:
+    def _make_report(self, end: RoundEnd, helped: Mapping[str, HelperAnswer]) -> Callable[[Address], AnswerCalls]:
         """The report of a round whose calls got no answer, with the helper's answers and their cost."""
-        sent = self._write_refused(end)
+        sent = self._write_refusals(end)
         return lambda address: attrs.evolve(self._answer_calls(end, address, sent), helped=helped)
 
     def _report_round(

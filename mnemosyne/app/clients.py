@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -129,7 +130,8 @@ def environment(command: Sequence[str], way: Route, environ: Mapping[str, str]) 
     client = recognise(command)
     known: dict[str, str] = {}
     for each in CLIENTS if client is None else (client,):
-        known |= each.variables(way, environ)
+        with suppress(*() if client else (BadConfiguration,)):  # of a client that it need not start
+            known |= each.variables(way, environ)
     return {**environ, BASE_URL: way.url, **_without_proxy(environ), **known}
 
 

@@ -120,6 +120,7 @@ def test_opencode_s_own_configuration_is_kept_except_for_the_base_url(before: st
 def test_an_invalid_opencode_configuration_is_refused(content: str) -> None:
     with pytest.raises(BadConfiguration, match="not a JSON object"):
         environment(["opencode"], WAY, {"OPENCODE_CONFIG_CONTENT": content})
+    assert environment(["make"], WAY, {"OPENCODE_CONFIG_CONTENT": content})["OPENCODE_CONFIG_CONTENT"] == content
 
 
 @pytest.mark.parametrize(

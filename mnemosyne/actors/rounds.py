@@ -26,9 +26,10 @@ from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.helper.answer import HelperQuestion
 from mnemosyne.domain.history import guards
 from mnemosyne.domain.objects.aggregate import MemoryObject
+from mnemosyne.domain.objects.decide import Degrade, decide_all
 from mnemosyne.domain.objects.events import FaultReason
 from mnemosyne.domain.objects.faults import LIMITS, RecallBudget
-from mnemosyne.domain.objects.fidelity import Fidelity
+from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.recall import memory_results
 from mnemosyne.domain.segmentation.authors import find_prompt
 from mnemosyne.domain.session import decision_inputs, sanitize
@@ -498,7 +499,23 @@ class ManagedRounds:
         if results == sent or turn.round >= MOST_ROUNDS:
             return NOTHING
         budget = attrs.evolve(self._find_budget(address), tokens=LIMITS.tokens)
-        over = self._finish(address, turn, end, Answers(results=results, budget=budget), at)
+        rounds = self._state.branches[address.branch].rounds
+        last = rounds.finished[address.attempt][-1]
+        withdrawn = [each for each in rounds.restored.get(address.attempt, ()) if each.at == last.at]
+        degrades = [
+            Degrade(
+                at=at,
+                object=each.object,
+                branch=address.branch,
+                turn=address.turn,
+                after=each.before,
+                cause=Cause.ATTEMPT,
+            )
+            for each in reversed(withdrawn)
+        ]
+        events, _ = decide_all(degrades, self._state.memory)
+        answers = Answers(results=results, budget=budget, events=events)
+        over = self._finish(address, turn, end, answers, at)
         history = turn.history.answer_last(address.attempt, results)
         return (
             over if over.turn is None else attrs.evolve(over, turn=attrs.evolve(turn.next, history=history), more=True)

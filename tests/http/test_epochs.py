@@ -23,6 +23,7 @@ from mnemosyne.domain.session.round_events import EpochBegan, Mode, RoundBegan
 from mnemosyne.domain.session.state import Session, evolve
 from mnemosyne.domain.window import epochs
 from mnemosyne.errors import BadEntry
+from mnemosyne.replay.deciding import review
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.pins import pin
 from mnemosyne.services.windows import explain
@@ -519,3 +520,22 @@ async def test_operator_text_stays_complete_and_in_its_place_in_every_epoch() ->
         said_later = [LATER in texts(each) for each in stage.upstream[-1]["messages"]]
         assert said_later.count(True) == 1
         assert stage.upstream[-1]["messages"][said_later.index(True)]["role"] == "user"
+
+
+async def test_object_whose_restore_was_withdrawn_for_lack_of_room_is_restored_when_asked_again() -> None:
+    async with open_stage(window=3 * SMALL) as stage:
+        client, message = client_of(stage), Json(content=[])
+        while not message["content"] or not await stage.events_of(EpochBegan):
+            message = await reads(client, stage, message, 1, first=len(client.history), size=150)
+        gone = next(each.object for each in await stage.events_of(ObjectDegraded))
+        too_long = {"status": 400, "message": "prompt is too long: 200005 tokens > 200000 maximum"}
+        for refusals in ([{"reply": {"failure": too_long}, "times": 1}], []):
+            stage.standin.script = script(
+                {"reply": model_says(think(), restore(gone)), "times": 1},
+                *refusals,
+                {"reply": model_says(think(), read("/another.py"))},
+            )
+            message = await client.turn(*results_of(message, size=5))
+        assert "value_149" in json.dumps(stage.upstream[-1]["messages"][-1])
+        replayed = await review(MemoryArchive(stage.log), str(await stage.stream()))
+        assert (replayed.differences, replayed.skipped) == ([], [])

@@ -105,8 +105,9 @@ class HelperQueue:
             await self._told.wait()
 
     def note_summary(self, stream: UUID, task: str = SUMMARY) -> None:
-        """An order for a session's summary is done, whatever its result."""
-        self._summaries.difference_update({stream} if task == SUMMARY else ())
+        """An order for a session's summary is done, whatever its result. A later one may wait."""
+        if task == SUMMARY and (stream, SUMMARY, "") not in self._waiting:
+            self._summaries.discard(stream)
         self._told.set()
 
 

@@ -322,8 +322,13 @@ async def test_a_stop_waits_for_a_summary_at_work_and_for_none_that_was_dropped(
         identity = attrs.evolve(IDENTITY, stream=stream_of("t", name))
         queue.put(HelperRequest(identity, order), Settled(error))
     assert await queue.take() == HelperRequest(identity, order)
+    queue.put(HelperRequest(identity, order), Settled())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(queue.finish_summaries)
+        queue.note_summary(identity.stream)
+        await trio.testing.wait_all_tasks_blocked()
+        assert nursery.child_tasks, "a later order waits"
+        await queue.take()
         await trio.testing.wait_all_tasks_blocked()
         assert nursery.child_tasks
         queue.note_summary(identity.stream)

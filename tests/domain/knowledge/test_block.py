@@ -58,14 +58,6 @@ def test_sections_are_in_fixed_order_with_id_and_date_and_without_empty_ones() -
     assert f"- [{arch}, day 0] a relay, a log and a planner" in text
 
 
-def test_a_block_puts_facts_before_style_and_asks_to_verify_what_is_hard_to_undo() -> None:
-    place = KnowledgePlace()
-    place.remember("answer in German", kind=EntryKind.RESPONSE_STYLE)
-    introduction = compose_text(place).partition("##")[0]
-    assert "the user says now and the files go first, then facts, then style." in introduction
-    assert "Verify a note before anything that is hard to undo depends on it." in introduction
-
-
 def test_an_entry_about_the_prompt_comes_last_with_its_relevance_in_percent() -> None:
     place = KnowledgePlace()
     place.remember("a proxy that manages memory", kind=EntryKind.BRIEF)

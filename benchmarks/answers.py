@@ -1,10 +1,9 @@
 """How often memory holds the answer to a question about a recorded session.
 
-``data/questions.json`` has the questions: a large language model read the sessions and wrote each with its answer, a
-short quotation from a message, without the code that is measured here. *Paraphrased* questions share no telling word
-with their answer; *foreign* ones are about something else. Each session is played through the real actor into a log in
-PostgreSQL, with its index; the questions are asked as ``mnemosyne ask`` asks them. A scripted helper that is not sent
-the answer names the words ``look_for`` of the question, which a model wrote that saw only the questions.
+``data/questions.json`` has the questions and says who wrote them. *Paraphrased* ones share no telling word with their
+answer, a short quotation; *foreign* ones are about something else. Each session is played through the real actor into a
+log in PostgreSQL, with its index; the questions are asked as ``mnemosyne ask`` asks them. A scripted helper that is not
+sent the answer names the question's ``look_for``.
 """
 
 import json

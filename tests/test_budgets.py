@@ -34,7 +34,7 @@ BUDGETS = {
     "tests": Budget("tests", 80_155, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_165, 12_000),
-    "benchmarks": Budget("benchmarks", 6_005, 6_000),
+    "benchmarks": Budget("benchmarks", 6_000, 6_000),
 }
 
 

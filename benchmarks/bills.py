@@ -161,8 +161,8 @@ async def _predict(make: type[Talk] | None, model: str, mode: Mode, turns: int) 
 async def _open_work(
     make: type[Talk] | None, model: str, turns: int, *, lines: int = 0, head: int = 0, **options: Any
 ) -> AsyncIterator[tuple[Stage, Client | Talk, Callable[[], Awaitable[None]]]]:
-    """A proxy, its client, and what does one of a session's turns: the model thinks and calls a tool, whose result is
-    made up and has so many ``lines``; its definition has ``head`` lines.
+    """A proxy, its client, and the function that does one turn of a session: the model thinks and calls a tool, whose
+    result is made up and has so many ``lines``; its definition has ``head`` lines.
     """
     call = {"type": "tool_use", "name": "Look" if make is None else "look"}
     replies = [model_says(think(), text(f"{n}."), {**call, "input": {"at": n}}) for n in range(turns)]
@@ -225,8 +225,8 @@ compaction.
 
 
 def _switching(_: Sequence[Server], quick: bool) -> list[Row]:
-    """What it costs to switch managing on, in percent of the bill so far: in made-up sessions after 1, 50 and 500
-    turns, and halfway through recorded ones, without memory tools. Before the first compaction no byte may change.
+    """The cost of switching managing on, in percent of the bill so far: in made-up sessions after 1, 50 and 500 turns,
+    and halfway through recorded ones, without memory tools. Before the first compaction no byte may change.
     """
     rows = []
     for name, turns in product(SWITCHED, (1,) if quick else (1, 50, 500)):

@@ -81,9 +81,11 @@ class HelperQueue:
         that the order names becomes durable.
         """
         self._waiting[request.place] = request, ticket
-        self._summaries.update({request.identity.stream} if request.order.task == SUMMARY else ())
+        if request.order.task == SUMMARY:
+            self._summaries.add(request.identity.stream)
         if len(self._waiting) > MOST_WAITING:
-            self.note_summary(*self._waiting.popitem(last=False)[0][:2])
+            (stream, task, _), _ = self._waiting.popitem(last=False)
+            self.note_summary(stream, task)
         self._some.set()
 
     async def take(self) -> HelperRequest:

@@ -376,7 +376,7 @@ class Turn:
             if asking is not None:
                 asking.left.set()
             return self._refuse_calls(end, helped)
-        except BaseException:  # the client left, but what the helper did is paid for
+        except BaseException:  # the client has disconnected, but the helper's work is paid for
             if asking is None and helped:
                 self._report_round(self._make_report(end, helped), None)
             raise

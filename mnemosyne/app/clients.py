@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import sys
 import time
@@ -137,11 +136,14 @@ def environment(command: Sequence[str], way: Route, environ: Mapping[str, str]) 
 
 def list_unrouted(command: Sequence[str], way: Route) -> list[str]:
     """Return sentences about clients that a shell may start, and that only arguments can route through the proxy."""
-    words = () if recognise(command) else re.split(r"[^\w@./-]+", " ".join(command))
+    words: set[str] = set()
+    for each in () if recognise(command) else command:
+        with suppress(ValueError):  # an open quotation: no line that a shell runs
+            words.update(shlex.shlex(each, posix=True, punctuation_chars=True))
     return [
-        f"{each.title} bypasses Mnemosyne here: the command must begin with `{each.names[0]}`, without a shell."
+        f"If this starts {each.title}, it bypasses Mnemosyne: the command must begin with `{each.names[0]}`."
         for each in CLIENTS
-        if each.arguments(way) and not {*each.names}.isdisjoint(words)
+        if each.arguments(way) and not words.isdisjoint(each.names)
     ]
 
 

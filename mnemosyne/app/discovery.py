@@ -95,12 +95,10 @@ def ask_page(url: str, path: str, config: Config, seconds: float, post: Mapping[
     """
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
+        is_here = is_loopback(parts.hostname or "") and parts.port and _may_be_trusted(parts.port)
     except ValueError:
         return None
-    if not is_loopback(host) or not port or not _may_be_trusted(port):
-        return None
-    return _ask(url, path, config, seconds, post)
+    return _ask(url, path, config, seconds, post) if is_here else None
 
 
 def _ask(

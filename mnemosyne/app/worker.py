@@ -41,10 +41,9 @@ async def run_worker(config: Config, under_server: bool) -> None:
     """Work until SIGTERM or SIGINT; with ``under_server``, also serve the server at stdin and stdout and end when it
     ends.
     """
-    line = None
     if under_server:
         end_with_server()
-        line = stdio_line()
+    line = stdio_line() if under_server else None
     if config.dsn is not None:
         os.nice(NICENESS)  # otherwise this process may start the embedded database, which would inherit the niceness
     async with open_database(config, name_of(WORKER)) as database, trio.open_nursery() as nursery:

@@ -62,6 +62,6 @@ def compare(first: str, second: str, **options: Any) -> SessionComparison:
       mnemosyne compare 319a 7be2
 
     Each run is a session, or a fork, named by its client's id; a fork counts only its own turns. Ids, dates, cache
-    markers and signatures are not compared. Files that shell commands or a run's last calls changed are unknown.
+    markers and signatures are not compared. Changes by shell commands are unknown; the last reply's calls count.
     """
     return with_read_models(log_of(options), lambda models: read_comparison(models.archive, models, first, second))

@@ -110,7 +110,7 @@ class StreamRewriter(SplicedStream):
         return frame_of("message_delta", final)
 
     def _write_last(self, frame: Frame, event: Message) -> bytes:
-        return frame.raw or frame_of("message_stop", {"type": "message_stop"})
+        return frame.raw or self._write_end()
 
     def _write_end(self) -> bytes:
         return frame_of("message_stop", {"type": "message_stop"})

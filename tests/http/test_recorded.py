@@ -1,4 +1,4 @@
-"""A recorded error leads its client to what it did when it was recorded, at once."""
+"""After a recorded error, the client does at once what it did when it was recorded."""
 
 from typing import Any
 

@@ -107,9 +107,9 @@ def question_for(
     tokens_of: Tokens,
     again: HelperQuestion | None = None,
 ) -> HelperQuestion | None:
-    """The question for a helper model with these sources of ``objects``; None if there is no text. With ``again``, the
-    question and passages of the first time and the words to look for, the sources are those of the words, and passages
-    that it has are left out.
+    """The question for a helper model with these sources of ``objects``; None if there is no text. ``again`` is the
+    first question with its passages and the words to look for: then these words found the sources, and those passages
+    are left out.
     """
     words, most = question, HELPER_TOKENS
     if again is not None:

@@ -49,7 +49,7 @@ def test_incomplete_reply_has_no_end(written: Written) -> None:
 
 @IN_EACH_DIALECT
 def test_part_of_a_reply_that_broke_off_is_no_part_of_the_conversation(written: Written) -> None:
-    """A client keeps what has an end, and would send it again."""
+    """A client keeps a reply that has an end, and would send it again."""
     message = read_first(written, ModelReply("Half."))
     frames = b"".join(stream_reply(message, written.dialect, complete=False))
     assert b"content_block_stop" not in frames

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -115,8 +116,15 @@ class Client:
 
 
 def recognise(command: Sequence[str]) -> Client | None:
-    """Return the client that a command line starts, directly, by path, or through npx, env or similar programs."""
-    return next((client for word in command if (client := _find_named(word)) is not None), None)
+    """Return the client that a command line starts, directly, by path, or through npx, env or similar programs; not
+    through a shell's ``-c``, because arguments behind its command line do not reach the client.
+    """
+    at = _find_name(command)
+    return _find_named(command[at - 1]) if at else None
+
+
+_SCRIPT = re.compile("-[a-z]*c")
+"""A shell's option before its command line, such as ``-lc``."""
 
 
 def _find_named(word: str) -> Client | None:
@@ -253,9 +261,9 @@ def _put_behind_name(command: Sequence[str], arguments: Sequence[str]) -> list[s
 
 
 def _find_name(command: Sequence[str]) -> int:
-    """Return the number of words up to and including the client's name."""
-    client = recognise(command)
-    return next((number for number, word in enumerate(command, 1) if _find_named(word) is client), len(command))
+    """Return the number of words up to and including the client's name; 0 without one."""
+    at = next((number for number, word in enumerate(command, 1) if _find_named(word) is not None), 0)
+    return 0 if at > 1 and _SCRIPT.fullmatch(command[at - 2]) else at
 
 
 def is_first_party(upstream: str) -> bool:

@@ -70,6 +70,10 @@ def test_every_client_gets_the_base_url_and_keeps_the_rest() -> None:
     ("command", "said"),
     [
         (["sh", "-c", "cd /src; codex exec 'Fix it'"], ["Codex"]),
+        (["sh", "-c", "codex"], ["Codex"]),
+        (["bash", "-lc", "codex", "codex"], ["Codex"]),
+        (["sh", "-c", "claude"], []),
+        (["taskset", "-c", "0", "codex"], []),
         (["sh", "-c", "cd /src/codex; claude -p 'Fix it'"], []),
         (["codex", "exec", "Fix it"], []),
     ],

@@ -20,18 +20,18 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "domain": Budget("mnemosyne/domain", 33_530, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_835, 5_400),
+    "actors": Budget("mnemosyne/actors", 7_845, 5_400),
     "projections": Budget("mnemosyne/projections", 2_170, 2_300),
     "services": Budget("mnemosyne/services", 10_095, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_190, 7_600),
     "http": Budget("mnemosyne/http", 7_575, 5_900),
-    "app": Budget("mnemosyne/app", 6_175, 3_700),
+    "app": Budget("mnemosyne/app", 6_181, 3_700),
     "cli": Budget("mnemosyne/cli", 7_040, 5_600),
     "replay": Budget("mnemosyne/replay", 825, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_095, 2_300),
     "mnemosyne": Budget("mnemosyne", 87_515, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_785, 11_000),
-    "tests": Budget("tests", 80_155, 50_000),
+    "tests": Budget("tests", 80_192, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_165, 12_000),
     "benchmarks": Budget("benchmarks", 6_000, 6_000),

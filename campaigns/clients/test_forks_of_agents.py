@@ -10,7 +10,7 @@ import pytest
 
 from campaigns.clients.agents import OPENCODE_COMPATIBLE, OPENCODE_OPENAI, work
 from mnemosyne_lab.provider.reading import Body, Json
-from tests.clients.agents import CLAUDE_CODE, ONE_IN_CI
+from tests.clients.agents import AGENTS, CLAUDE_CODE, ONE_IN_CI
 from tests.clients.test_managed_agents import MANAGE
 from tests.clients.workspace import MNEMOSYNE, Workspace, finished
 from tests.http.managing import prompt_blocks, recall, text, think
@@ -194,18 +194,19 @@ def _put_into(told: list[str], asked: list[str]) -> list[str]:
     return [*told, *words]
 
 
-@OF_CLAUDE_CODE
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_fork_restores_the_files_of_its_turn_and_keeps_todays(workspace: Workspace) -> None:
     notes, new = workspace.project / "notes.txt", workspace.project / "new.txt"
-    edit = workspace.agent.edit(notes, "two", "TWO")
+    read, edit = workspace.agent.read(notes), workspace.agent.edit(notes, "two", "TWO")
+    change = workspace.agent.delegate("Do part A") if workspace.agent.waits_for_subagents else edit  # or in parallel
+    done = {"text": "Done."}
     spoil = [workspace.agent.shell(f"echo spoilt > {notes}"), workspace.agent.write(new, "new\n")]
     workspace.script(
-        {
-            "when": {"prompt": "Change the notes"},
-            "replies": [{"content": [workspace.agent.read(notes)]}, {"content": [edit]}, {"text": "Changed."}],
-        },
+        {"when": {"last": "Once more", "tools": True}, "reply": {"text": "Again."}},
+        {"when": {"prompt": "Do part A"}, "replies": [{"content": [read]}, {"content": [edit]}, done]},
+        {"when": {"prompt": "Change", "tools": True}, "replies": [{"content": [read]}, {"content": [change]}, done]},
         {"when": {"prompt": "Spoil them"}, "replies": [{"content": spoil}, {"text": "Spoilt."}]},
-        {"when": {"prompt": "Once more"}, "reply": {"text": "Again."}},
+        {"reply": {"text": "Noted."}},
     )
     options = (*workspace.server.options, "--record-worktree")
     workspace.run("Change the notes", options=options)
@@ -213,9 +214,9 @@ def test_fork_restores_the_files_of_its_turn_and_keeps_todays(workspace: Workspa
     assert (notes.read_text(), new.exists()) == ("spoilt\n", True)
     seen = finished(["git", "log", "--oneline", "--branches"], workspace.environment, workspace.project)
     assert seen.count("\n") == 1
-    line = [*MNEMOSYNE, "run", *workspace.server.options, "--fork", f"{whole.session}@3", "--with-files", "--"]
-    said = finished([*line, *CLAUDE_CODE.command("Once more")], workspace.environment, workspace.project)
-    assert CLAUDE_CODE.parse_output(said).text == "Again."
+    line = [*MNEMOSYNE, "run", *workspace.server.options, "--fork", f"{whole.session}@2", "--with-files", "--"]
+    said = finished([*line, *workspace.agent.command("Once more")], workspace.environment, workspace.project)
+    assert workspace.agent.parse_output(said).text == "Again."
     assert (notes.read_text(), new.exists()) == ("one\nTWO\nthree\n", False)
     kept = finished(
         ["git", "for-each-ref", "--format=%(refname)", "refs/mnemosyne/before/"],

@@ -108,7 +108,8 @@ class TurnOpener:
     ``of_tenant`` returns the finder of a tenant that a request names, ``of_keys`` has the finders of tenants by the
     SHA-256 of their credentials; ``finder`` serves all others. ``owners`` distinguishes the owner of the memory from
     strangers; without it all requests are the owner's. ``guard`` enforces the user's limits on cost.
-    ``sends``: the proxy itself sends the requests, so that it can add a header.
+    ``sends``: the proxy itself sends the requests, so that it can add a header. ``keep_files`` saves the client's files
+    for a session's request of this time, and sets the event, for which the reply waits.
     """
 
     registry: SessionRegistry
@@ -120,6 +121,7 @@ class TurnOpener:
     of_tenant: Callable[[str], SessionFinder] | None = None
     owners: MemoryOwners | None = None
     guard: SpendingGuard | None = None
+    keep_files: Callable[[UUID, int, trio.Event], Awaitable[None]] | None = None
     sends: bool = True
     _warned: set[str] = attrs.field(factory=set, init=False)
     """The default tenant, once the log has warned that requests are assigned to it."""
@@ -257,6 +259,8 @@ class Turn:
         self._report = TurnReport()
         self._is_gap = False
         """Whether a part of it could not be recorded."""
+        self._files_kept: trio.Event | None = None
+        """Set once the files at its request are saved."""
 
     # Sending
 
@@ -265,6 +269,10 @@ class Turn:
         if self._prepared is None and self._opener.guard is not None:
             patience = self._registry.database_patience
             await self._opener.guard.check(self._request, await self.identity(), patience)
+        if self._files_kept is None and self._opener.keep_files is not None:
+            self._files_kept = trio.Event()
+            stream = (await self.identity()).stream
+            self._opener.nursery.start_soon(self._opener.keep_files, stream, self._request.at, self._files_kept)
         return self._prepared or await self._prepare()
 
     async def _prepare(self) -> Prepared:
@@ -609,7 +617,8 @@ class Turn:
     async def _record_proposal(self, proposal: Proposal) -> bool:
         """Record that this proposal is sent; return whether it may be. Another process may have made it outdated."""
         self._outgoing = proposal
-        await self.note_begun()
+        self.note_sent()
+        await self._wait_for_database(self._begun.wait)
         if not self._outdated:
             return True
         self._reset_dispatch()
@@ -661,6 +670,8 @@ class Turn:
         """The reply begins; nothing of it has reached the client yet."""
         self.note_sent()
         await self._wait_for_database(self._begun.wait)
+        if self._files_kept is not None:
+            await self._files_kept.wait()
 
     def note_byte(self) -> None:
         """Bytes of the reply's body arrived; the first ones are timed."""

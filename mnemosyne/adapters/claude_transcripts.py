@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from mnemosyne.domain.wire import json_values
-from mnemosyne.domain.wire.blocks import call_id_of, is_call, is_result
+from mnemosyne.domain.wire.blocks import call_id_of, is_result
 from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.domain.wire.reply import as_json
 from mnemosyne.errors import BadOption, NotFound
@@ -73,17 +73,6 @@ def _rename(line: bytes, name: str) -> bytes:
     return as_json(entry | {"sessionId": name}) if "sessionId" in entry else line
 
 
-def list_calls(folders: Iterable[Path], session: str, message_id: str) -> tuple[str, ...]:
-    """The ids of the calls in a message and after it, in the order of the transcript."""
-    for file in _find_transcripts(folders, session):
-        lines = _read_lines(file)
-        begins = next((number for number, line in enumerate(lines) if _is_entry_of(line, message_id)), None)
-        if begins is not None:
-            calls = (each for line in lines[begins:] for each in _blocks_of(line, "assistant") if is_call(each))
-            return tuple(str(each.get("id")) for each in calls)
-    return ()
-
-
 def was_typed(folders: Iterable[Path], session: str, text: str) -> bool:
     """Whether a transcript says that a person typed this prompt: Claude Code 2.1.332 distinguishes it from prompts of a
     schedule, of the model or of other sessions, for which it calls the same hooks.
@@ -120,15 +109,12 @@ def _is_typed(line: bytes, wanted: str) -> bool:
 
 def _answers_in(line: bytes) -> list[str]:
     """The ids of the calls that an entry answers."""
-    return [str(call_id_of(each)) for each in _blocks_of(line, "user") if is_result(each)]
-
-
-def _blocks_of(line: bytes, kind: str) -> Sequence[Mapping[str, Any]]:
     try:
         entry = _read_entry(line)
-        return content_blocks(entry["message"]["content"]) if entry["type"] == kind else []
+        blocks = content_blocks(entry["message"]["content"]) if entry["type"] == "user" else []
     except (TypeError, KeyError):
         return []  # an entry of another kind
+    return [str(call_id_of(each)) for each in blocks if is_result(each)]
 
 
 def _read_lines(file: Path, most: int | None = None) -> list[bytes]:

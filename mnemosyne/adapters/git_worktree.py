@@ -27,6 +27,9 @@ IDENTITY = {
 QUIET = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "advice.addEmbeddedRepo=false")
 """Settings with which git runs no programs of the repository except filters."""
 
+LONGEST_SECONDS = 60.0
+"""How long a command of git may take; a reply waits for it."""
+
 ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"})
 """Variables that select another repository."""
 
@@ -82,10 +85,7 @@ class GitWorktree:
         return RestoredFiles(len(written), len(gone) - ignored, kept)
 
     def _add_all(self) -> None:
-        try:
-            self._git("add", "--all", "--ignore-errors", "--", ":/")
-        except WorktreeFailed:
-            self._git("ls-files", "--error-unmatch", ":/")  # fails if nothing could be added
+        self._git("add", "--all", "--ignore-errors", "--", ":/", well=(0, 1))  # 1: some files cannot be read
 
     def _add_hidden(self, ref: str) -> None:
         """Add ignored files that a ref would overwrite."""
@@ -154,10 +154,13 @@ def _run(
             capture_output=True,
             text=True,
             errors="surrogateescape",
+            timeout=LONGEST_SECONDS,
             check=False,
         )
     except OSError as error:
         raise WorktreeFailed(f"git cannot be run in {folder}: {error.strerror}.") from None
+    except subprocess.TimeoutExpired:
+        raise WorktreeFailed(f"git {arguments[0]} took longer than {LONGEST_SECONDS:g} s in {folder}.") from None
     if done.returncode not in well:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise WorktreeFailed(f"git {arguments[0]} failed in {folder}: {reason}")

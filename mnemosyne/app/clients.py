@@ -43,8 +43,6 @@ CODEX_EXEC = ("exec", "e")
 """Codex's command for a single prompt without a terminal."""
 
 SETTINGS_OPTION = "--settings"
-CHANGING = "Bash|Edit|MultiEdit|Write|NotebookEdit|Task|Agent|mcp__.*"
-"""Claude Code's tools that may change files, as a matcher of its hooks."""
 HOOK_SECONDS = 60
 """How long Claude Code waits for a hook; then it continues without."""
 
@@ -199,34 +197,25 @@ def _list_able() -> str:
     return ", ".join(client.title for client in CLIENTS if client.forks is not None)
 
 
-def add_hooks(command: Sequence[str], data_dir: Path, *, keeps_files: bool) -> list[str]:
+def add_hooks(command: Sequence[str], data_dir: Path) -> list[str]:
     """Return the command line with hooks for this run, if the client has any: one that vouches for the prompts that the
-    user submits, one that closes the session when the client ends it, and with ``keeps_files`` one that saves files
-    before calls that may change them. They are merged into the command's own settings. Raises BadOption if the client
-    cannot save files, or its settings cannot be read.
+    user submits, and one that closes the session when the client ends it. They are merged into the command's own
+    settings, unless these cannot be read: the client reports that.
     """
     client = recognise(command)
     if client is None or not client.has_hooks:
-        if keeps_files:
-            able = " and ".join(one.title for one in CLIENTS if one.has_hooks)
-            raise BadOption(f"--record-worktree works only with {able}: {command[0]} does not report its calls.")
         return [*command]
     # -P: do not import modules from the working directory, which is untrusted.
     words = (sys.executable, "-P", "-m", "mnemosyne", "hook", "--data-dir", str(data_dir.absolute()))
     hook = {"type": "command", "command": shlex.join(words), "timeout": HOOK_SECONDS}
-    hooks: dict[str, Any] = {event: {"hooks": [hook]} for event in ("UserPromptSubmit", "SessionEnd")}
-    if keeps_files:
-        hooks["PreToolUse"] = {"matcher": CHANGING, "hooks": [hook]}
     own, rest = _split_settings(command)
     settings = _read_settings(own) if own is not None else {}
-    if settings is None and not keeps_files:
-        return [*command]  # the client reports it
     if settings is None:
-        raise BadOption(f"The settings in {SETTINGS_OPTION} of your command cannot be read.")
+        return [*command]
     merged = dict(settings["hooks"]) if isinstance(settings.get("hooks"), dict) else {}
-    for event, entry in hooks.items():
+    for event in ("UserPromptSubmit", "SessionEnd"):
         given = merged.get(event)
-        merged[event] = [*(given if isinstance(given, list) else []), entry]
+        merged[event] = [*(given if isinstance(given, list) else []), {"hooks": [hook]}]
     return _put_behind_name(rest, [SETTINGS_OPTION, json.dumps({**settings, "hooks": merged})])
 
 

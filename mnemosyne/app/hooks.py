@@ -1,19 +1,17 @@
-"""Events that clients send to their hooks, in Claude Code's format, and the files that a hook saves before a call."""
+"""Events that clients send to their hooks, in Claude Code's format."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
 
-from mnemosyne.adapters.git_worktree import GitWorktree, RestoredFiles
 from mnemosyne.app.clients import BASE_URL, CUSTOM_HEADERS, DOOR, MODE_HEADER, OPENCODE_CONFIG
 from mnemosyne.app.discovery import ask_page, url_of
 from mnemosyne.config import Config
 from mnemosyne.domain.wire import json_values
 from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.domain.wire.submitted import ENDED_HEADER, INTERACTIVE_HEADER, PROMPT_HEADER, hash_prompt
-from mnemosyne.errors import BadOption, NotFound
+from mnemosyne.errors import BadOption
 
 ANSWER_SECONDS = 1.0
 """Time limit for the server's answer to a hook."""
@@ -34,14 +32,11 @@ even below an attended session.
 OWNER_PATH = "/-/owner"
 """As in ``http.inspector.status``."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-"""Session and call ids that are valid in a Git ref."""
-
 
 @attrs.frozen
 class HookEvent:
     """An event of a client. ``resumed``: the session is continued and still has its original memory block. ``session``
-    and ``call`` are the client's ids, empty if it sends none.
+    is the client's id, empty if it sends none.
     """
 
     name: str
@@ -49,7 +44,6 @@ class HookEvent:
     prompt: str = ""
     resumed: bool = False
     session: str = ""
-    call: str = ""
 
 
 def parse_event(raw: bytes) -> HookEvent:
@@ -67,7 +61,6 @@ def parse_event(raw: bytes) -> HookEvent:
         prompt=texts.get("prompt", ""),
         resumed=texts.get("source") == "resume",
         session=texts.get("session_id", ""),
-        call=texts.get("tool_use_id", ""),
     )
 
 
@@ -95,38 +88,3 @@ def is_managed(environ: Mapping[str, str], config: Config) -> bool:
     url = url_of(config) if DOOR in environ.get("NODE_EXTRA_CA_CERTS", "") else environ.get(BASE_URL, "")
     status = ask_page(url, "/-/status", config, STATUS_SECONDS) if url else None
     return isinstance(status, dict) and status.get("settings", {}).get("mode") == "manage"
-
-
-@attrs.frozen
-class KeptFiles:
-    """The saved files of a working tree before a call."""
-
-    worktree: GitWorktree
-    ref: str
-
-    def restore_files(self, at: int) -> RestoredFiles:
-        """Restore the files; first save the current ones under the time ``at``, in µs of UTC."""
-        return self.worktree.restore_files(self.ref, f"before/{at}")
-
-
-def keep_before_call(event: HookEvent) -> None:
-    """Save the files of the event's folder under its session and call. Raises BadOption, NotFound, WorktreeFailed."""
-    if not _NAME.fullmatch(event.session) or not _NAME.fullmatch(event.call):
-        raise BadOption("The files cannot be saved: the event lacks a valid session or call id.")
-    worktree = GitWorktree.around(event.folder)
-    worktree.keep(f"{event.session}/{event.call}", f"Before call {event.call} of session {event.session}")
-
-
-def find_files(folder: Path, session: str, calls: Sequence[str]) -> KeptFiles | None:
-    """Return the files saved before the first of these calls; None if the session has saved files but none for these
-    calls. Raises NotFound if the session has none.
-    """
-    worktree = GitWorktree.around(folder)
-    kept = worktree.list_kept(session)
-    if not kept:
-        raise NotFound(
-            f"Session {session} has no saved files in {worktree.top}. To save them, start the client with"
-            f" `mnemosyne run --record-worktree`."
-        )
-    first = next((call for call in calls if call in kept), None)
-    return None if first is None else KeptFiles(worktree, kept[first])

@@ -14,7 +14,7 @@ import trio
 
 from mnemosyne.adapters.git_worktree import GitWorktree
 from mnemosyne.adapters.upstream import HttpUpstream
-from mnemosyne.app.hooks import find_files
+from mnemosyne.app.kept_files import find_files
 from mnemosyne.app.process import now
 from mnemosyne.app.storage import open_storage
 from mnemosyne.app.threads import in_a_thread
@@ -62,17 +62,16 @@ def serve_replay(
 
 
 def copy_folder(replay: Replay) -> FolderCopy:
-    """Copy the working tree of a session's folder, with its files as they were before the session's first call that
-    could change them. Raises NotFound, WorktreeFailed.
+    """Copy the working tree of a session's folder, with its files as they were at the session's first request. Raises
+    NotFound, WorktreeFailed.
     """
-    started = replay.history.started
-    if replay.folder is None or started is None:
+    if replay.folder is None:
         raise NotFound(f"No request of session {replay.session} names its folder, so it cannot be copied.")
     top = GitWorktree.around(Path(replay.folder)).top
     if not Path(replay.folder).is_relative_to(top):  # the client would change the recorded files, whose name differs
         raise WorktreeFailed(f"{replay.folder} is a link to {top} or below, so it cannot be copied.")
-    if find_files(top, started.external_id, replay.calls) is None:
-        raise NotFound(f"The saved files of session {replay.session} belong to none of its recorded calls.")
+    at = replay.history.attempts[0].began.at
+    find_files(top, replay.session, at)
     if not (top / ".git").is_dir():
         raise WorktreeFailed(f"{top} shares its repository with another folder, so it cannot be copied.")
     copy = Path(mkdtemp(prefix="mnemosyne-replay-")).resolve() / top.name
@@ -80,9 +79,7 @@ def copy_folder(replay: Replay) -> FolderCopy:
         shutil.copytree(top, copy, symlinks=True)
     except OSError as error:
         raise WorktreeFailed(f"{top} cannot be copied: {error.strerror or 'some files cannot be read'}.") from None
-    kept = find_files(copy, started.external_id, replay.calls)
-    assert kept is not None
-    kept.restore_files(now())
+    find_files(copy, replay.session, at)(now())
     return FolderCopy(str(top), str(copy), str(Path.home()))
 
 

@@ -30,6 +30,7 @@ from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLo
 from mnemosyne.adapters.upstream import HttpUpstream
 from mnemosyne.app.discovery import off_sentence
 from mnemosyne.app.freed_memory import return_freed_memory
+from mnemosyne.app.kept_files import find_keeper
 from mnemosyne.app.launch import as_variables
 from mnemosyne.app.logs import log_turns
 from mnemosyne.app.metrics import ServerMetrics
@@ -161,7 +162,8 @@ async def run_server(
                 of_keys = {key.sha256: find_finder(key.tenant) for key in config.tenant_keys}
                 finder = find_finder(config.tenant)
                 guard = SpendingGuard(event_log, limits_of(config), lambda: limits_of(load()))
-                opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder, owners, guard)
+                keep = find_keeper(os.environ)
+                opener = TurnOpener(registry, finder, turns, now, new_id, of_keys, find_finder, owners, guard, keep)
                 upstream = RoutedUpstream(upstreams[0], tuple(zip(upstreams_of(config), upstreams[1:], strict=True)))
                 gateway = Gateway(
                     upstream, turns, progress, config.max_body_bytes, opener, Mode(config.mode), unfinished

@@ -4,15 +4,15 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
-from mnemosyne.adapters.claude_transcripts import list_calls, list_folders
+from mnemosyne.adapters.git_worktree import RestoredFiles
 from mnemosyne.app import clients
 from mnemosyne.app.clients import Fork, command_of
-from mnemosyne.app.hooks import KeptFiles, find_files
+from mnemosyne.app.kept_files import find_files
 from mnemosyne.cli.log_access import json_option, log_of, session_argument, with_log
 from mnemosyne.cli.printing import print_json, say
 from mnemosyne.cli.run import OFF, require_mode_support
@@ -73,10 +73,10 @@ def fork(
     line = shlex.join(["mnemosyne", "run", *log, *asked, "--", *made.command])
     if as_json:
         fields = {"id": made.session, "parent": point.session, "turn": point.turn, "command": line}
-        print_json(fields | ({"files": restore_folder(kept, point)} if with_files else {}))
+        print_json(fields | ({"files": restore_folder(kept, point)} if kept is not None else {}))
         return
     say(f"Session {made.session} begins {place_sentence(point)}.")
-    if with_files:
+    if kept is not None:
         files = restore_folder(kept, point)
         say(f"{files[0].upper()}{files[1:]}")
     say(f"To continue it in this folder:\n  {line}")
@@ -115,18 +115,14 @@ def place_sentence(point: ForkPoint) -> str:
     return f"after turn {point.turn} of session {point.session}{answered}{instead}"
 
 
-def find_kept_files(point: ForkPoint) -> KeptFiles | None:
-    """The folder's files at the fork; None if no later call changed any. Raises NotFound, WorktreeFailed."""
-    listed = list_calls(list_folders(os.environ), point.session, point.message_id)
-    calls = [call for call in listed if call not in point.calls]
-    return find_files(Path.cwd(), point.session, calls)
+def find_kept_files(point: ForkPoint) -> Callable[[int], RestoredFiles]:
+    """Find this folder's files after the turn of the fork, as ``find_files``."""
+    return find_files(Path.cwd(), point.stream, point.reached)
 
 
-def restore_folder(kept: KeptFiles | None, point: ForkPoint) -> str:
+def restore_folder(restore: Callable[[int], RestoredFiles], point: ForkPoint) -> str:
     """Restore the folder's files to their state at the fork. Returns a sentence about the result."""
-    if kept is None:
-        return "no recorded call after that turn changed files, so they stay unchanged"
-    done = kept.restore_files(time.time_ns() // 1000)
+    done = restore(time.time_ns() // 1000)
     return (
         f"files restored to their state after turn {point.turn}: {done.written} written, {done.removed}"
         f" removed. To undo: git restore --source {done.ref} -- :/"

@@ -28,19 +28,14 @@ def hook(**options: object) -> None:
       mnemosyne hook < input.json
 
     At SessionStart, it prints the saved facts for the model's context, unless a server manages the session.
-    UserPromptSubmit sends the server the prompt's hash; SessionEnd asks it to close the session. PreToolUse saves
-    the files (`run --record-worktree`). It always exits with 0 and reports problems on stderr.
+    UserPromptSubmit sends the server the prompt's hash; SessionEnd asks it to close the session. It always exits with
+    0 and reports problems on stderr.
     """
     from mnemosyne.app.hooks import parse_event, report
 
     try:
         config = configuration(options)
         event = parse_event(sys.stdin.buffer.read(LARGEST_INPUT))
-        if event.name == "PreToolUse":
-            from mnemosyne.app.hooks import keep_before_call
-
-            keep_before_call(event)
-            return
         report(event, os.environ, config)
         answer = answer_event(event, config)
     except MnemosyneError as error:

@@ -82,7 +82,7 @@ def _check_short(_: click.Context, option: click.Parameter, value: str | None) -
 @click.option(
     "--with-files", is_flag=True, help="With --fork: also restore the folder's files to their state at that point."
 )
-@click.option("--record-worktree", is_flag=True, help="Save the folder's files before each call that may change them.")
+@click.option("--record-worktree", is_flag=True, help="Save this git working tree's files at each request.")
 @click.option(
     "--door",
     type=click.Choice(["tls"]),
@@ -141,12 +141,12 @@ def run(
         raise click.UsageError("--manage and --off are mutually exclusive.")
     if off:
         require_mode_support(command, "--off")
-    if record_worktree:
-        _refuse_without_worktree()
-    command = tuple(add_hooks(command, config.data_dir, keeps_files=record_worktree))
+    environ = {**os.environ, **_keep_files()} if record_worktree else os.environ
+    command = tuple(add_hooks(command, config.data_dir))
     go_on = _find_fork(fork, config, with_files=with_files) if fork is not None else tuple
     with ExitStack() as stack:
-        url, started = stack.enter_context(_server(config, command, alone=door is not None))
+        alone = door is not None or record_worktree
+        url, started = stack.enter_context(_server(config, command, environ, alone=alone))
         if sys.stderr.isatty():
             from mnemosyne.cli.serve import page_line
 
@@ -162,13 +162,13 @@ def run(
             from mnemosyne.app.door import open_door
 
             _print_obstacles(command)
-            environ, words = stack.enter_context(open_door(url, config, os.environ, _say)), [*command]
-            environ["MNEMOSYNE_PORT"] = url.rpartition(":")[2]  # hooks find the server by it, and not by a base URL
+            variables, words = stack.enter_context(open_door(url, config, os.environ, _say)), [*command]
+            variables["MNEMOSYNE_PORT"] = url.rpartition(":")[2]  # hooks find the server by it, and not by a base URL
         else:
-            environ = _client_environment(command, config, url, mode, choices)
+            variables = _client_environment(command, config, url, mode, choices)
             words = command_line(command, Route(url, config.upstream))
         try:
-            code = run_client(words, environ, started, _say)
+            code = run_client(words, variables, started, _say)
         except OSError as error:
             raise client_error(command[0], error) from None
         found = _wait_for_record(url, config)
@@ -196,11 +196,12 @@ def _behind_door(config: Config, options: Mapping[str, object], *, manage: bool,
     return configuration({**options, **ours, "mode": options["mode"] or "observe"}, manage=manage, warns=False)
 
 
-def _refuse_without_worktree() -> None:
-    """Raise NotFound outside of a working tree of git."""
+def _keep_files() -> dict[str, str]:
+    """The variable of a server that saves the files of this folder's working tree. Raises NotFound outside of one."""
     from mnemosyne.adapters.git_worktree import GitWorktree
+    from mnemosyne.app.kept_files import FOLDER_VARIABLE
 
-    GitWorktree.around(Path.cwd())
+    return {FOLDER_VARIABLE: str(GitWorktree.around(Path.cwd()).top)}
 
 
 def _find_fork(wanted: str, config: Config, *, with_files: bool) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
@@ -219,7 +220,7 @@ def _find_fork(wanted: str, config: Config, *, with_files: bool) -> Callable[[tu
     def make(command: tuple[str, ...]) -> tuple[str, ...]:
         made = make_fork(command, point)
         _say(f"session {made.session} begins {place_sentence(point)}")
-        if with_files:
+        if kept is not None:
             _say(restore_folder(kept, point))
         return made.command
 
@@ -271,14 +272,14 @@ def refuse_unfindable(program: str) -> None:
 
 @contextmanager
 def _server(
-    config: Config, command: Sequence[str], *, alone: bool = False
+    config: Config, command: Sequence[str], environ: Mapping[str, str], *, alone: bool
 ) -> Iterator[tuple[str, StartedServer | None]]:
-    """A running server, or one for this run; with ``alone`` always the latter."""
+    """A running server, or one for this run with these variables; with ``alone`` always the latter."""
     found = find_server(config, _say) if not alone else None
     if found is not None and found.serves(config) and not _needs_own_limits(found, config, command):
         yield found.url, None
         return
-    with start_server(config, os.environ) as started:
+    with start_server(config, environ) as started:
         if sys.stderr.isatty():
             _say(f"started a server on {started.url} (log: {started.log})")
         yield started.url, started

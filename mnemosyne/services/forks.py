@@ -27,6 +27,9 @@ class ForkPoint:
 
     ``request`` is the client's request, ``reply`` the reply as it saw it, in the client's own ``dialect``. ``calls``
     are the ids of the reply's calls, ``results`` the elements of the next request that answer them.
+
+    ``reached`` is the time in µs of UTC at which the files were those after the turn: the arrival of the next request,
+    or of its own if the reply has no calls. ``stream`` is the session's id in the log.
     """
 
     client: str
@@ -37,6 +40,8 @@ class ForkPoint:
     dialect: Dialect
     request: Mapping[str, Any]
     reply: Mapping[str, Any]
+    stream: UUID
+    reached: int
     calls: tuple[str, ...] = ()
     results: tuple[Mapping[str, Any], ...] = ()
 
@@ -104,12 +109,12 @@ async def find_fork_point(archive: Archive, wanted: str, at: int | str | None, b
         calls = tuple(str(block.get("id")) for block in dialect.reply_content(reply) if is_call(block))
         if body is None or (call is not None and call not in calls):
             continue
-        results = await _read_results(archive, stream, history, branch, attempt, calls) if calls else ()
+        results, reached = await _read_results(archive, stream, history, branch, attempt, calls)
         if results if calls else is_whole(ended.stop_reason):
             request = json_values.read((await rebuild(archive, stream, history, attempt)).body)
-            place = attempt.began.turn, ended.message_id or ""
-            wanted_turn = last if call is None else attempt.began.turn
-            return ForkPoint(line.client, name, wanted_turn, *place, dialect, request, reply, calls, results)
+            turn = attempt.began.turn
+            place = last if call is None else turn, turn, ended.message_id or ""
+            return ForkPoint(line.client, name, *place, dialect, request, reply, stream, reached, calls, results)
         if call is not None:
             raise NotFound(f"Session {stream} has no result for each call of the reply that contains {call}.")
     if call is not None:
@@ -122,13 +127,13 @@ async def find_fork_point(archive: Archive, wanted: str, at: int | str | None, b
 
 async def _read_results(
     archive: Archive, stream: UUID, history: History, branch: str, attempt: Attempt, calls: Collection[str]
-) -> tuple[Mapping[str, Any], ...]:
-    """The elements of the next request on the branch, or on the one that it left, that answer these calls of a reply;
-    empty unless all are answered.
+) -> tuple[tuple[Mapping[str, Any], ...], int]:
+    """The elements of the next request on the branch, or on the one that it left, that answer these calls of a reply,
+    and its time; none unless all are answered, and the time of the attempt.
     """
     dialect, turn = history.dialect_of(branch), attempt.began.turn + 1
     lines = [history.line(each) for each in dict.fromkeys((branch, attempt.began.branch))]
-    for following in (each for line in lines for each in line.turns.get(turn, ())):
+    for following in (each for line in lines if calls for each in line.turns.get(turn, ())):
         request = json_values.read((await rebuild(archive, stream, history, following)).body)
         found = [
             (element, answered)
@@ -136,8 +141,8 @@ async def _read_results(
             if (answered := _answers(dialect.read_message(element)) & {*calls})
         ]
         if {*calls} == {each for _, answered in found for each in answered}:
-            return tuple(_results_only(element) for element, _ in found)
-    return ()
+            return tuple(_results_only(element) for element, _ in found), following.began.at
+    return (), attempt.began.at
 
 
 def _answers(message: Mapping[str, Any]) -> set[str | None]:

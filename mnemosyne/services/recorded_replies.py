@@ -97,11 +97,6 @@ class Replay:
         return await self._read(match.attempt)
 
     @property
-    def calls(self) -> list[str]:
-        """The ids of the calls in the recorded requests, the oldest first."""
-        return list(dict.fromkeys(call for each in self._recorded for reply in each.place for call in reply))
-
-    @property
     def unsent(self) -> list[Attempt]:
         """The recorded requests that no client has repeated."""
         return [each.attempt for each in self._recorded if not each.is_used]

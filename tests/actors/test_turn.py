@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from uuid import UUID
 
 import attrs
 import pytest
@@ -80,6 +81,29 @@ async def test_the_request_is_durable_before_the_first_byte_and_the_reply_before
             if b"message_stop" in body:
                 assert isinstance(of_turns(await events_of(log))[-1], TurnFinished)
     assert body == b"".join(FRAMES)
+
+
+async def test_reply_waits_until_the_files_are_saved_under_its_request_and_the_request_does_not(
+    log: StoppableLog,
+) -> None:
+    asked: list[tuple[UUID, int]] = []
+    gate = trio.Event()
+
+    async def keep(stream: UUID, at: int, done: trio.Event) -> None:
+        asked.append((stream, at))
+        await gate.wait()
+        done.set()
+
+    async with open_process(log) as process:
+        process = attrs.evolve(process, opener=attrs.evolve(process.opener, keep_files=keep))
+        relay = relay_of(process, Provider())
+        await wait_all_tasks_blocked()
+        began = of_turns(await events_of(log))[-1]
+        assert isinstance(began, TurnBegan), "it was sent"
+        assert asked == [(stream, began.at) for stream in await log.streams()]
+        assert not relay.client.has_begun
+        gate.set()
+        assert b"".join([chunk async for chunk in relay.client.body()]) == b"".join(FRAMES)
 
 
 async def test_a_database_that_hangs_delays_a_reply_by_half_a_second_in_all(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne.adapters.claude_transcripts import list_calls, list_folders, split_records, was_typed, write_fork
+from mnemosyne.adapters.claude_transcripts import list_folders, split_records, was_typed, write_fork
 from mnemosyne.errors import NotFound
 
 
@@ -103,23 +103,6 @@ def test_the_folder_follows_the_client_s_variables(tmp_path: Path) -> None:
     assert list_folders({"HOME": str(tmp_path)}) == (tmp_path / ".claude" / "projects",)
 
 
-def test_calls_from_a_message_on_are_listed_in_order(tmp_path: Path) -> None:
-    def calling(message_id: str, *calls: object) -> dict[str, object]:
-        blocks = [{"type": "text", "text": "So."}, *({"type": "tool_use", "id": each} for each in calls)]
-        return {"type": "assistant", "uuid": message_id, "message": {"id": message_id, "content": blocks}}
-
-    odd = [
-        '{"type": "assistant", "message"',
-        {"type": "assistant", "message": {"content": [5]}},
-        make_entry("u", "m", "user"),
-    ]
-    lines = [calling("msg_1", "a"), calling("msg_2", "b", "c"), *odd, calling("msg_3", "d")]
-    transcript(tmp_path, "s", *lines)
-    assert list_calls([tmp_path], "s", "msg_2") == ("b", "c", "d")
-    assert list_calls([tmp_path], "s", "msg_9") == ()
-    assert list_calls([tmp_path], "other", "msg_2") == ()
-
-
 @pytest.mark.parametrize("session", ["../../evil/s", "*", "[a-z]", "?", "**/s", "p/s", "..", ".", "", "s\0", "/s"])
 def test_a_session_id_is_not_a_path_or_a_pattern(session: str, tmp_path: Path) -> None:
     entry = {"type": "assistant", "uuid": "u", "sessionId": "s", "message": {"id": "msg_1", "content": []}}
@@ -128,7 +111,6 @@ def test_a_session_id_is_not_a_path_or_a_pattern(session: str, tmp_path: Path) -
         (folder / "s.jsonl").write_text(json.dumps(entry) + "\n")
     with pytest.raises(NotFound, match="has no transcript"):
         write_fork([tmp_path / "projects"], session, "msg_1")
-    assert list_calls([tmp_path / "projects"], session, "msg_1") == ()
     assert [each.name for each in (tmp_path / "evil").iterdir()] == ["s.jsonl"]
     assert write_fork([tmp_path / "projects"], "s", "msg_1")
 

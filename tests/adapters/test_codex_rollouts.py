@@ -4,6 +4,7 @@ import json
 import stat
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -32,7 +33,9 @@ REPLY = make_message("assistant", "Teal.")
 
 
 def fork_point(request: dict[str, Any], dialect: Any = RESPONSES) -> ForkPoint:
-    return ForkPoint("codex", "s", 3, 3, "resp_1", dialect, request, {"output": [REPLY, CALL]}, ("c",), (RESULT,))
+    return ForkPoint(
+        "codex", "s", 3, 3, "resp_1", dialect, request, {"output": [REPLY, CALL]}, UUID(int=1), 0, ("c",), (RESULT,)
+    )
 
 
 def read(folder: Path, name: str) -> list[dict[str, Any]]:

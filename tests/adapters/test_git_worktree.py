@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.adapters import git_worktree
 from mnemosyne.adapters.git_worktree import GitWorktree
 from mnemosyne.errors import NotFound, WorktreeFailed
 from tests.profiles import examples
@@ -173,7 +174,17 @@ def test_an_unreadable_file_is_skipped(project: Path) -> None:
     assert git(project, "ls-tree", "-r", "--name-only", ref).split() == [".gitignore", "a.txt", "sub/b.txt"]
 
 
-def test_an_error_of_git_is_reported(project: Path) -> None:
+def test_an_error_of_git_is_reported_and_saves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worktree = GitWorktree.around(project)
+    worktree.keep("s/1", "why")
+    (worktree.ours / "index").write_text("damaged")
+    with pytest.raises(WorktreeFailed, match="git add failed"):
+        worktree.keep("s/2", "why")
+    (worktree.ours / "index").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(git_worktree, "LONGEST_SECONDS", 0.0)
+        with pytest.raises(WorktreeFailed, match="git add took longer than 0 s"):
+            worktree.keep("s/2", "why")
+    assert list(worktree.list_kept("s")) == ["1"]
     with pytest.raises(WorktreeFailed, match=r"git update-ref failed in .*: .*bad\.\.name"):
         worktree.keep("bad..name", "why")

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -29,7 +30,7 @@ def write(*messages: tuple[str, list[dict[str, Any]]], tools: tuple[str, ...] = 
         "tools": [{"name": each} for each in tools],
         "messages": [{"role": role, "content": content} for role, content in messages],
     }
-    point = ForkPoint("opencode", "s", 3, 3, "msg_1", MESSAGES, request, {"content": [text("Done.")]})
+    point = ForkPoint("opencode", "s", 3, 3, "msg_1", MESSAGES, request, {"content": [text("Done.")]}, UUID(int=1), 0)
     return write_session(point, (), Path("/home/ada/app"), AT)
 
 
@@ -74,7 +75,9 @@ def test_a_call_has_its_result_and_typed_text_becomes_a_message() -> None:
 def test_results_behind_the_last_reply_are_those_of_its_calls() -> None:
     request = {"messages": [{"role": "user", "content": "Go."}]}
     results = ({"role": "user", "content": [result("a", "one")]},)
-    point = ForkPoint("opencode", "s", 3, 3, "msg_1", MESSAGES, request, {"content": [call("a")]}, ("a",), results)
+    point = ForkPoint(
+        "opencode", "s", 3, 3, "msg_1", MESSAGES, request, {"content": [call("a")]}, UUID(int=1), 0, ("a",), results
+    )
     _, model = write_session(point, (), Path("/home/ada/app"), AT)["messages"]
     assert model["parts"][0]["state"]["output"] == "one"
 
@@ -107,7 +110,7 @@ def test_items_of_one_reply_make_a_message_with_signed_reasoning() -> None:
         ],
     }
     output = [thought, {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}]
-    point = ForkPoint("opencode", "s", 2, 2, "resp_1", RESPONSES, request, {"output": output})
+    point = ForkPoint("opencode", "s", 2, 2, "resp_1", RESPONSES, request, {"output": output}, UUID(int=1), 0)
     user, model, last = write_session(point, (), Path("/home/ada/app"), AT)["messages"]
     assert user["info"]["model"] == {"providerID": "openai", "modelID": "gpt-5.5"}
     about = [part["metadata"]["openai"] for part in (model["parts"][0], last["parts"][0])]
@@ -122,7 +125,7 @@ def test_provider_of_chat_completions_is_taken_from_the_command() -> None:
     reply = {"choices": [{"message": {"role": "assistant", "reasoning_content": "Hm.", "tool_calls": [called]}}]}
     results = ({"role": "tool", "tool_call_id": "a", "content": "one"},)
     request = {"model": "qwen", "messages": messages}
-    point = ForkPoint("opencode", "s", 1, 1, "chatcmpl_1", CHAT, request, reply, ("a",), results)
+    point = ForkPoint("opencode", "s", 1, 1, "chatcmpl_1", CHAT, request, reply, UUID(int=1), 0, ("a",), results)
     for words in (("run", "-m", "local/qwen"), ("run", "--model=local/qwen")):
         user, model = write_session(point, words, Path("/"), AT)["messages"]
         assert (user["info"]["model"]["providerID"], strip(user["parts"])) == ("local", [text("Go.")])

@@ -12,7 +12,8 @@ import httpx2
 import pytest
 import trio
 
-from mnemosyne.app.hooks import HookEvent, keep_before_call
+from mnemosyne.adapters.git_worktree import GitWorktree
+from mnemosyne.app.kept_files import keep_files
 from mnemosyne.app.replaying import ReplayOptions, RunningReplay, copy_folder, serve_replay
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import Config, load
@@ -188,7 +189,7 @@ def test_two_replays_at_once_do_not_disturb_each_other(observed: Config) -> None
             assert (each.replay.unknown, each.replay.unsent) == (0, [])
 
 
-def test_copy_of_a_folder_has_the_files_before_the_first_call_and_its_own_paths(
+def test_copy_of_a_folder_has_the_files_at_the_first_request_and_its_own_paths(
     observed: Config, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
@@ -198,11 +199,11 @@ def test_copy_of_a_folder_has_the_files_before_the_first_call_and_its_own_paths(
     with replaying(observed, read_log(observed)[0][0]) as running:
         replay = running.replay
         replay.folder = str(project)
-        assert replay.history.started is not None
         with pytest.raises(NotFound, match="--record-worktree"):
             copy_folder(replay)
-        call = HookEvent("PreToolUse", project, session=replay.history.started.external_id, call=replay.calls[0])
-        keep_before_call(call)
+        for attempt in replay.history.attempts[:2]:
+            trio.run(keep_files, GitWorktree.around(project), replay.session, attempt.began.at, trio.Event())
+            (project / "notes.txt").write_text("later")
         (project / "notes.txt").write_text("today")
         (project / "new.txt").write_text("today")
         copy = copy_folder(replay)

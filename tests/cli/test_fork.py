@@ -3,9 +3,11 @@
 import json
 import os
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from mnemosyne.adapters.git_worktree import RestoredFiles
 from mnemosyne.cli.fork import place_sentence
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.services.forks import ForkPoint
@@ -51,7 +53,7 @@ def test_fork_ends_with_the_turn_and_prints_the_command_that_continues_it(transc
 @pytest.mark.usefixtures("conversation", "transcripts")
 def test_command_that_undoes_the_restored_files_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     undo = "To undo: git restore --source refs/mnemosyne/before/S -- :/"
-    monkeypatch.setattr("mnemosyne.cli.fork.find_kept_files", lambda _: None)
+    monkeypatch.setattr("mnemosyne.cli.fork.find_kept_files", lambda _: RestoredFiles)
     monkeypatch.setattr("mnemosyne.cli.fork.restore_folder", lambda *_: f"files restored. {undo}")
     assert f"Files restored. {undo}\n" in run("fork", "s", "--at", "4", "--with-files").stdout
 
@@ -78,7 +80,7 @@ def test_fork_at_a_call_ends_with_its_result(transcripts: Path) -> None:
         entries = [json.loads(line) for line in (transcripts / f"{made['id']}.jsonl").read_text().splitlines()]
         assert (made["turn"], [each["uuid"] for each in entries[-2:]]) == (5, [CALLING, "result"])
     assert run_json("fork", "s", "--branch", "fork-1", "--at", "6")["turn"] == 6
-    point = ForkPoint("claude-code", "s", 7, 5, CALLING, MESSAGES, {}, {}, (CALL,))
+    point = ForkPoint("claude-code", "s", 7, 5, CALLING, MESSAGES, {}, {}, UUID(int=1), 0, (CALL,))
     assert place_sentence(point) == (
         "after turn 5 of session s, with the results of its calls, because turn 7 has no complete reply, or no results"
         " of its calls"

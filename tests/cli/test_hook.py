@@ -1,7 +1,6 @@
 """``mnemosyne hook`` prints text for the model's context, and never blocks the client."""
 
 import json
-import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -82,22 +81,6 @@ def test_errors_go_to_stderr(tmp_path: Path) -> None:
     assert (text, len(errors.splitlines())) == ("", 1)
 
 
-def test_files_are_kept_before_a_call_and_an_error_blocks_nothing(tmp_path: Path) -> None:
-    environ, project = environ_for(tmp_path), tmp_path / "project"
-    project.mkdir()
-    event = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": "toolu_1", "cwd": str(project)}
-    text, errors = ask(environ, event)
-    assert (text, "not in a git working tree" in errors) == ("", True)
-    git = ["git", "-C", str(project)]
-    subprocess.run([*git, "init", "--quiet"], check=True)
-    (project / "a.txt").write_text("one\n")
-    assert ask(environ, event) == ("", "")
-    for name in ("../s", ""):
-        assert "lacks a valid session or call id" in ask(environ, {**event, "session_id": name})[1]
-    shown = subprocess.run([*git, "show", "refs/mnemosyne/s/toolu_1:a.txt"], capture_output=True, text=True, check=True)
-    assert shown.stdout == "one\n"
-
-
 @pytest.mark.release
 def test_hook_of_an_observed_session_prints_facts_and_presents_its_owner_and_its_prompt(
     environ: dict[str, str], tmp_path: Path
@@ -133,7 +116,7 @@ def test_hook_of_an_observed_session_prints_facts_and_presents_its_owner_and_its
 
 @pytest.mark.parametrize("folder", ["/t\ud83d", "\ude00", "/t\0", "/" + "a" * 5000])
 def test_odd_folder_does_not_block_the_client(folder: str, tmp_path: Path) -> None:
-    for name in ("SessionStart", "PreToolUse", "UserPromptSubmit"):
+    for name in ("SessionStart", "UserPromptSubmit"):
         event = {"hook_event_name": name, "cwd": folder, "session_id": "s\ud83d", "prompt": "Go \ud83d on"}
         text, errors = ask(environ_for(tmp_path), event)
         assert text == ""

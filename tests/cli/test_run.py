@@ -636,8 +636,7 @@ def test_impossible_option_is_refused_before_anything_is_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    client = write_client(tmp_path, "claude") if "--record-worktree" in options else "true"
-    done = invoked("run", *options, "--", client, environ=environ)
+    done = invoked("run", *options, "--", "true", environ=environ)
     assert (done.exit_code, done.stdout) == (code, "")
     assert sentence in " ".join(done.stderr.split())
 

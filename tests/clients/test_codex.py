@@ -1,13 +1,23 @@
 """Codex through the proxy: it uses another dialect than the other agents, and is recorded and managed like them."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from mnemosyne_lab.provider.reading import Json
-from tests.clients.workspace import MNEMOSYNE, Server, bare_environment, finished, replayed, visit
+from tests.clients.workspace import (
+    MNEMOSYNE,
+    Server,
+    bare_environment,
+    files_in,
+    finished,
+    make_project,
+    replayed,
+    visit,
+)
 
 pytestmark = pytest.mark.clients
 
@@ -50,32 +60,46 @@ def environment(programs: Path, home: Path) -> dict[str, str]:
     return found | {"CODEX_API_KEY": "a-dummy-key", "PATH": f"{programs}:{found['PATH']}"}
 
 
+PATCH = """*** Begin Patch
+*** Update File: notes.txt
+@@
+ one
+-two
++The colour is teal.
+*** Add File: new.txt
++new
+*** End Patch"""
+
+
 @pytest.mark.parametrize("more", [0, pytest.param(28, marks=pytest.mark.release)])
-def test_tool_loop_is_recorded_and_repeated_offline_and_its_resumption_belongs_to_it(
+def test_tool_loop_is_repeated_offline_in_a_copy_of_its_files_and_its_resumption_belongs_to_it(
     programs: Path, server: Server, tmp_path: Path, more: int
 ) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "notes.txt").write_text("The colour is teal.\n")
-    here = visit(server)
+    project, here = make_project(tmp_path), visit(server)
+    calls = [
+        [{"type": "thinking", "thinking": "Look first."}, run(f"cat {project}/notes.txt")],
+        [
+            run("rm more.txt; mkdir sub; echo 0 > sub/more.txt"),
+            run("seq 1 300"),
+            {"type": "tool_use", "name": "apply_patch", "input": {"input": PATCH}},
+        ],
+        *([run(f"echo {number} >> sub/more.txt; cat sub/more.txt")] for number in range(more)),
+    ]
     here.script(
-        {
-            "when": {"prompt": "colour"},
-            "replies": [
-                {"content": [{"type": "thinking", "thinking": "Look first."}, run("cat notes.txt")]},
-                {"content": [run("echo more > more.txt"), run("seq 1 300")]},
-                *({"content": [run(f"echo {number}")]} for number in range(more)),
-                {"text": "It is teal."},
-            ],
-        },
+        {"when": {"prompt": "colour"}, "replies": [*({"content": each} for each in calls), {"text": "It is teal."}]},
         {"when": {"prompt": "again"}, "replies": [{"content": [run("cat more.txt")]}, {"text": "Done."}]},
     )
-    assert codex(server, programs, tmp_path, project, "Which colour is it?") == "It is teal."
-    recorded, asked = here.recorded(), len(here.standin.exchanges)
-    (project / "more.txt").unlink()
+    saving = ("--record-worktree",)
+    assert codex(server, programs, tmp_path, project, "Which colour is it?", of_run=saving) == "It is teal."
+    recorded, asked, after = here.recorded(), len(here.standin.exchanges), files_in(project)
+    assert after["notes.txt"] == "one\nThe colour is teal.\nthree\n"
+    (project / "notes.txt").write_text("today\n")
+    today = files_in(project)
     again = (command_for("Which colour is it?"), recorded.external_id, server, environment(programs, tmp_path))
-    report = replayed(*again, project)
-    assert (project / "more.txt").read_text() == "more\n"
+    report = replayed(*again, tmp_path, "--worktree")
+    copy = Path(report["folder"])
+    assert (files_in(copy), files_in(project)) == (after, today)
+    shutil.rmtree(copy.parent)
     assert [each["differences"] for each in report["requests"]] == [[]] * (3 + more)
     assert (report["unknown"], report["unsent"]) == (0, [])
     assert len(here.standin.exchanges) == asked

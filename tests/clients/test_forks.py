@@ -1,4 +1,6 @@
-"""A fork between the calls of one prompt: each client goes on behind the results, and the provider's cache applies."""
+"""A fork between the calls of one prompt: each client goes on behind the results, with the files of then, and the
+provider's cache applies.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,7 @@ from tests.clients.agents import AGENTS
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_codex import codex, run
 from tests.clients.test_managed_agents import MANAGE
-from tests.clients.workspace import Visit, Workspace, serving, visit
+from tests.clients.workspace import Visit, Workspace, files_in, make_project, serving, visit
 from tests.http.managing import prompt_blocks, recall, text, think
 
 pytestmark = [pytest.mark.clients, pytest.mark.release]
@@ -20,8 +22,8 @@ def script(here: Visit, shell: Callable[[str], Json]) -> None:
     """A prompt with a hidden call and two calls of the client; the fork's prompt leads to another one."""
     rounds = [
         {"content": [think("Where was it?"), text("Let me see."), recall()]},
-        {"content": [think("There."), shell("echo first")]},
-        {"content": [think("More."), shell("echo second")]},
+        {"content": [think("There."), shell("echo first | tee one.txt")]},
+        {"content": [think("More."), shell("echo second | tee one.txt two.txt")]},
         {"content": [think("Done."), text("All is done.")]},
     ]
     here.script(
@@ -31,13 +33,20 @@ def script(here: Visit, shell: Callable[[str], Json]) -> None:
     )
 
 
-def fork_at(here: Visit, turn: int) -> tuple[str, str]:
-    """The option that forks the only session after the call in a turn's reply, by the call's id."""
+SAVING = "--record-worktree"
+
+
+def fork_at(here: Visit, turn: int) -> tuple[str, ...]:
+    """The options that fork the only session after the call in a turn's reply, by the call's id, with its files."""
     (conversation,) = here.conversations()
     (reply,) = [each.reply for each in conversation.turns if (each.branch, each.turn) == ("main", turn)]
     blocks = reply.get("content") or reply["output"]
     (call,) = [each.get("call_id") or each["id"] for each in blocks if each["type"] in ("tool_use", "function_call")]
-    return "--fork", f"{conversation.external_id}@{call}"
+    return "--fork", f"{conversation.external_id}@{call}", "--with-files"
+
+
+FORKED = {"notes.txt": "one\ntwo\nthree\n", "more.txt": "four\n", "one.txt": "first\n", "else.txt": "else\n"}
+"""The files of the fork."""
 
 
 def sent(here: Visit) -> list[Body]:
@@ -48,10 +57,10 @@ def sent(here: Visit) -> list[Body]:
 def test_fork_continues_behind_the_results_of_a_call(workspace: Workspace) -> None:
     options = (*workspace.server.options, *MANAGE)
     script(workspace, workspace.agent.shell)
-    assert workspace.run("Begin here", options=options).text == "All is done."
+    assert workspace.run("Begin here", options=(*options, SAVING)).text == "All is done."
     before = sent(workspace)
     assert workspace.run("Something else", options=(*options, *fork_at(workspace, 1))).text == "All is done."
-    assert (workspace.project / "else.txt").exists()
+    assert files_in(workspace.project) == FORKED
     parent, forked = prompt_blocks(dict(before[2])), prompt_blocks(dict(sent(workspace)[len(before)]))
     assert "echo first" in parent[-2]
     assert forked[: len(parent)] == parent
@@ -60,15 +69,15 @@ def test_fork_continues_behind_the_results_of_a_call(workspace: Workspace) -> No
 
 
 def test_codex_continues_behind_the_results_of_a_call(programs: Path, tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
+    project = make_project(tmp_path)
     with standin_in_a_thread() as standin, serving(standin, "--manage") as server:
         here = visit(server)
         script(here, run)
-        assert codex(server, programs, tmp_path, project, "Begin here") == "All is done."
+        options = ("--manage", SAVING)
+        assert codex(server, programs, tmp_path, project, "Begin here", of_run=options) == "All is done."
         before = sent(here)
         assert codex(server, programs, tmp_path, project, "Something else", of_run=fork_at(here, 1)) == "All is done."
-        assert (project / "else.txt").exists()
+        assert files_in(project) == FORKED
         parent, forked = (
             [{key: value for key, value in item.items() if key != "id"} for item in body["input"]]
             for body in (before[2], sent(here)[len(before)])

@@ -6,56 +6,40 @@ from pathlib import Path
 import pytest
 
 from tests.clients.agents import AGENTS
-from tests.clients.workspace import Workspace, replayed
+from tests.clients.workspace import Workspace, files_in, replayed
 
 pytestmark = [pytest.mark.clients, pytest.mark.release]
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
-def test_client_repeats_each_recorded_request_and_leaves_the_same_files(workspace: Workspace) -> None:
-    """A session of 31 turns; `test_codex.py` repeats a short one in every run."""
-    agent, notes, new = workspace.agent, workspace.project / "notes.txt", workspace.project / "new.txt"
-    calls = [
-        agent.read(notes),
-        agent.edit(notes, "two", "TWO"),
-        agent.write(new, "new\n"),
-        agent.shell("cat new.txt notes.txt"),
-        *(agent.shell(f"echo {number} >> new.txt; cat new.txt") for number in range(26)),
-    ]
-    replies = [*({"content": [call]} for call in calls), {"text": "It is done."}]
-    workspace.script({"when": {"prompt": "Change"}, "replies": replies})
-    assert workspace.run("Change the notes").text == "It is done."
-    recorded = workspace.conversation()
-    after = notes.read_text(), new.read_text()
-    notes.write_text("one\ntwo\nthree\n")
-    new.unlink()
-    workspace.standin.exchanges.clear()
-    command = agent.command("Change the notes")
-    report = replayed(command, recorded.external_id, workspace.server, workspace.environment, workspace.project)
-    assert (notes.read_text(), new.read_text()) == after
-    assert [each["differences"] for each in report["requests"]] == [[]] * len(recorded.turns)
-    assert (report["unknown"], report["unsent"]) == (0, [])
-    assert workspace.standin.exchanges == []
-
-
-@pytest.mark.parametrize("agent", AGENTS[:1], ids=lambda agent: agent.name)
 def test_client_repeats_the_record_in_a_copy_of_the_recorded_files(workspace: Workspace) -> None:
-    agent, notes = workspace.agent, workspace.project / "notes.txt"
-    calls = [agent.read(notes), agent.edit(notes, "two", "TWO"), agent.shell(f"cat {notes}")]
-    replies = [*({"content": [call]} for call in calls), {"text": "It is done."}]
+    """A session of 31 turns, some with two calls; `test_codex.py` has the same of Codex."""
+    agent, notes, new = workspace.agent, workspace.project / "notes.txt", workspace.project / "new.txt"
+    rounds = [
+        [agent.read(notes)],
+        [agent.edit(notes, "two", "TWO"), agent.write(new, "new\n")],
+        [agent.shell(f"cat {notes}"), agent.shell("rm more.txt; mkdir sub; date > sub/time.log")],
+        *([agent.shell(f"echo {number} >> sub/more.txt; cat sub/more.txt")] for number in range(26)),
+        [agent.edit(new, "new", "newer")],
+    ]
+    replies = [*({"content": calls} for calls in rounds), {"text": "It is done."}]
     workspace.script({"when": {"prompt": "Change"}, "replies": replies})
     workspace.run("Change the notes", options=(*workspace.server.options, "--record-worktree"))
-    recorded = workspace.conversation()
+    recorded, after = workspace.conversation(), files_in(workspace.project)
+    assert len(recorded.on("main")) == 31
     notes.write_text("today\n")
+    shutil.rmtree(workspace.project / "sub")
+    today = files_in(workspace.project)
+    workspace.standin.exchanges.clear()
     command = agent.command("Change the notes")
     where = (workspace.server, workspace.environment, workspace.project.parent)
     report = replayed(command, recorded.external_id, *where, "--worktree")
     assert [each["differences"] for each in report["requests"]] == [[]] * len(recorded.turns)
     assert (report["unknown"], report["unsent"]) == (0, [])
-    assert notes.read_text() == "today\n"
     copy = Path(report["folder"])
-    assert (copy / "notes.txt").read_text() == "one\nTWO\nthree\n"
+    assert (files_in(copy), files_in(workspace.project)) == (after, today)
     shutil.rmtree(copy.parent)
+    assert workspace.standin.exchanges == []
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)

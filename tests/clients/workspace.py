@@ -170,18 +170,32 @@ class Workspace(Visit):
 
 def open_workspace(agent: Agent, programs: Path, server: Server, folder: Path) -> Workspace:
     """A new home, and a git project with two files."""
-    home, project = folder / "home", folder / "project"
-    project.mkdir()
+    home, project = folder / "home", make_project(folder)
     settings = home / "config/opencode/opencode.json"
     settings.parent.mkdir(parents=True)
     settings.write_text('{"snapshot": false}')  # else it commits the project to a repository of its own at every step
+    began = visit(server)
+    return Workspace(server=server, since=began.since, agent=agent, home=home, project=project, programs=programs)
+
+
+def make_project(folder: Path) -> Path:
+    """A git project with two files below a folder."""
+    project = folder / "project"
+    project.mkdir()
     (project / "notes.txt").write_text("one\ntwo\nthree\n")
     (project / "more.txt").write_text("four\n")
     git = ["git", "-c", "user.name=Tester", "-c", "user.email=tester@example.invalid"]
     for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Begin"]):
-        subprocess.run([*git, *arguments], cwd=project, env=bare_environment(home), check=True)
-    began = visit(server)
-    return Workspace(server=server, since=began.since, agent=agent, home=home, project=project, programs=programs)
+        subprocess.run([*git, *arguments], cwd=project, env=bare_environment(folder), check=True)
+    return project
+
+
+def files_in(project: Path) -> dict[str, str]:
+    """The text of each file of a project, without git's own and logs."""
+    files = (file for file in project.rglob("*") if file.is_file() and file.suffix != ".log")
+    texts = {str(file.relative_to(project)): file.read_text() for file in files if ".git" not in file.parts}
+    assert texts
+    return texts
 
 
 def finished(command: Sequence[str], environ: dict[str, str], directory: Path) -> str:

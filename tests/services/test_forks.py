@@ -12,6 +12,7 @@ from mnemosyne.services import checkpoints
 from mnemosyne.services.forgetting import forget
 from mnemosyne.services.forks import find_fork_point
 from mnemosyne.services.knowledge import WriteStamp
+from mnemosyne.services.sessions import read_history
 from tests.services.talking import TOOLS, assistant, body, talking, user
 
 
@@ -90,11 +91,14 @@ async def test_a_reply_with_calls_is_a_fork_point_once_all_are_answered() -> Non
             answer = {"id": f"resp_{number}", "status": "completed", "output": output}
             await talk.finish_with(address, RESPONSES.read_reply(json.dumps(answer).encode()))
             asked = [*asked, *output, *then]
+        times = [each.began.at for each in (await read_history(talk.archive, str(talk.stream)))[1].attempts]
         for at in (None, 2, 3, "a", "b"):
             found = await find_fork_point(talk.archive, str(talk.stream), at)
             assert (found.turn, found.message_id, found.calls) == (2, "resp_2", ("a", "b"))
             assert [*found.results] == [result("a"), result("b")]
-        assert (await find_fork_point(talk.archive, str(talk.stream), 1)).calls == ()
+            assert found.reached == times[2], "the request with the results"
+        found = await find_fork_point(talk.archive, str(talk.stream), 1)
+        assert (found.calls, found.reached) == ((), times[0])
         for unanswered in ("d", "e"):
             with pytest.raises(NotFound, match="no result for each call"):
                 await find_fork_point(talk.archive, str(talk.stream), unanswered)

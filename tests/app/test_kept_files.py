@@ -1,0 +1,44 @@
+"""The files of a working tree are saved at a request, and found by it."""
+
+import subprocess
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+import trio
+
+from mnemosyne.adapters.git_worktree import GitWorktree
+from mnemosyne.app.kept_files import FOLDER_VARIABLE, find_files, find_keeper, keep_files
+from mnemosyne.errors import NotFound
+
+SESSION, OTHER = UUID(int=1), UUID(int=2)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    return tmp_path
+
+
+async def test_files_of_a_request_are_found_by_its_session_and_time_and_no_other(project: Path) -> None:
+    keep = find_keeper({FOLDER_VARIABLE: str(project)})
+    assert keep is not None
+    for at in (5, 6):
+        (project / "a.txt").write_text(f"{at}\n")
+        await keep(SESSION, at, done := trio.Event())
+        assert done.is_set()
+    done_at_5 = find_files(project, SESSION, 5)(7)
+    assert (done_at_5.written, done_at_5.removed, done_at_5.ref) == (1, 0, "refs/mnemosyne/before/7")
+    assert (project / "a.txt").read_text() == "5\n"
+    for session, at in ((SESSION, 7), (OTHER, 5)):
+        with pytest.raises(NotFound, match="--record-worktree"):
+            find_files(project, session, at)
+
+
+async def test_files_that_cannot_be_saved_are_reported_and_do_not_hold_the_reply_back(
+    project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (project / ".git/mnemosyne/lock").mkdir(parents=True)
+    await keep_files(GitWorktree.around(project), SESSION, 5, done := trio.Event())
+    assert done.is_set()
+    assert "files at a request of session 00000000-0000-0000-0000-000000000001 are not saved" in caplog.text

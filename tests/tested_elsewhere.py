@@ -162,8 +162,8 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "lab/evaluation/policy lab/evaluation/trace",
     ),
     "lab/evaluation/test_report_html.py": (
-        "charts and figures are parts of the page",
-        "lab/evaluation/report_charts lab/evaluation/report_figures",
+        "figures are parts of the page",
+        "lab/evaluation/report_figures",
     ),
     "lab/provider/test_rules.py": (
         "rules are told by the requests that they refuse",

@@ -1,5 +1,5 @@
-"""An evaluation as one self-contained HTML page: verdict, tables, the chart of all policies, and the rewrites of each
-session under the judged policy. It uses the styles and chart code of the server's pages.
+"""An evaluation as one self-contained HTML page: verdict, tables, and the rewrites of each session under the judged
+policy. It uses the styles of the server's pages.
 
 The template escapes all text from files; the page's content security policy allows only our script.
 """
@@ -14,16 +14,15 @@ from markupsafe import Markup
 
 from mnemosyne.figures import count_text, plural, printable
 from mnemosyne.http.inspector.session_report import read_styles
-from mnemosyne.services.charts import grid, px, ticks
-from mnemosyne_lab.evaluation import report_charts, report_figures
+from mnemosyne_lab.evaluation import report_figures
 from mnemosyne_lab.evaluation.report_figures import COLUMNS, best
 from mnemosyne_lab.evaluation.report_json import report
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult, list_paybacks
 
 
 def report_html(evaluation: Evaluation) -> str:
-    """The page. The same evaluation gives the same text. It draws the sessions of the judged policy, if none is judged
-    of the first.
+    """The page. The same evaluation gives the same text. It lists the rewrites under the judged policy, if none is
+    judged under the first.
     """
     told = report(evaluation)
     policies, script = told["policies"], _read("report_page.js")
@@ -34,7 +33,6 @@ def report_html(evaluation: Evaluation) -> str:
     environment.filters.update(
         printable=lambda value: printable(str(value)),
         count=lambda price: count_text(round(price)),
-        px=px,
         plural=plural,
     )
     return environment.from_string(_read("report_page.html")).render(
@@ -43,8 +41,6 @@ def report_html(evaluation: Evaluation) -> str:
         verdict=" ".join([told["verdict"] or "", *told["window"]]).strip(),
         winners={column.title: best(column, policies) for column in COLUMNS},
         rows=report_figures.rows_of_comparisons(told),
-        charts=report_charts,
-        grid=lambda plane: Markup("".join(grid(plane, ticks(plane.highest), str))),
         shown=shown,
         chosen="no policy" if shown is None else evaluation.policies[shown].name,
         # Longest first, with its number in the policy.

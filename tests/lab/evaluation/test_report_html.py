@@ -4,7 +4,6 @@ import re
 from fractions import Fraction
 from html.parser import HTMLParser
 from importlib.resources import files
-from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne_lab.evaluation.report_charts import find_undominated
 from mnemosyne_lab.evaluation.report_figures import BEST, COLUMNS
 from mnemosyne_lab.evaluation.report_html import report_html
 from mnemosyne_lab.evaluation.report_json import report
@@ -148,7 +146,7 @@ def test_sessions_are_sorted_by_cost_and_marked_above_the_bar() -> None:
     assert [(row[0], row[2]) for row in rows] == [("c", "▲1.100"), ("b", "1.020"), ("a", "0.900")]
 
 
-def test_ratio_links_to_the_charts_of_its_session() -> None:
+def test_ratio_links_to_the_rewrites_of_its_session() -> None:
     page = Page(report_html(evaluation()))
     ids = {attributes.get("id") for _, attributes in page.elements}
     links = [str(attributes["href"]) for tag, attributes in page.elements if tag == "a"]
@@ -159,29 +157,6 @@ def test_ratio_links_to_the_charts_of_its_session() -> None:
 def test_page_begins_with_its_verdict() -> None:
     text = report_html(attrs.evolve(evaluation(), verdict="These sessions would have cost less."))
     assert re.search(r"<h1>[^<]*</h1>\s*<p[^>]*>These sessions would have cost less\.</p>", text)
-
-
-def test_every_policy_is_a_labelled_point_of_the_frontier() -> None:
-    text = report_html(evaluation())
-    frontier = text[text.index('<svg id="frontier"') :]
-    frontier = frontier[: frontier.index("</svg>")]
-    labels = re.findall(r'<text class="label"[^>]*>([^<]+)', frontier)
-    assert sorted(label.split(" (above")[0] for label in labels) == ["half", "most", "oracle", "unmanaged"]
-    assert frontier.count('<path class="bound"') == 1
-    assert frontier.count('<rect class="silent"') == 1
-
-
-def test_each_chart_has_an_accessible_name() -> None:
-    pictures = [attributes for tag, attributes in Page(report_html(evaluation())).elements if tag == "svg"]
-    assert all(picture.get("aria-label") or picture.get("aria-hidden") == "true" for picture in pictures)
-    assert [picture["id"] for picture in pictures] == ["frontier"]
-
-
-@given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 50)), min_size=1))
-def test_each_policy_is_on_the_frontier_or_dominated_by_one_that_is(places: list[tuple[float, float]]) -> None:
-    kept = find_undominated(places)
-    assert all(any(best[0] <= place[0] and best[1] <= place[1] for best in kept) for place in places)
-    assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(kept))
 
 
 @pytest.mark.parametrize("judged", ["most", "half"])

@@ -5,9 +5,8 @@ To add one, write a planner (``domain/window/planning.py``) and a line in ``POLI
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise, takewhile
 from typing import Any
 
 import attrs
@@ -28,31 +27,19 @@ from mnemosyne.domain.window.planning import (
     Situation,
     head_lasts_an_hour,
     planner,
-    price_of_rewrite,
 )
-from mnemosyne.domain.window.policies import Chosen, guard, is_conversation, lower, plan_of, zones
+from mnemosyne.domain.window.policies import guard, is_conversation, lower, plan_of, zones
 from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne.errors import BadOption
 from mnemosyne_lab.evaluation.demand import Demand
-from mnemosyne_lab.evaluation.policy import Compaction, Policy, Settings, same_ttl
+from mnemosyne_lab.evaluation.policy import Compaction, Policy, Settings
 from mnemosyne_lab.evaluation.trace import Trace
 
 
 def age(situation: Situation, candidate: Candidate) -> int:
     """Turns since it was sent first."""
     return situation.turn - candidate.born
-
-
-def older_than(turns: int, fidelity: Fidelity = Fidelity.STUB) -> Chosen:
-    """Lower everything but dialogue to a fidelity after this many turns."""
-
-    def choose(situation: Situation, candidate: Candidate) -> Fidelity:
-        if is_conversation(candidate) or age(situation, candidate) <= turns:
-            return candidate.fidelity
-        return lower(candidate, fidelity)
-
-    return choose
 
 
 # What others do
@@ -144,16 +131,6 @@ def clear_without_thinking(
     ]
 
 
-def rolling(situation: Situation, candidates: Candidates) -> Plan | None:
-    """Stub results older than twenty requests with every request."""
-    return plan_of(situation, candidates, older_than(20), "every request")
-
-
-def cold(situation: Situation, candidates: Candidates) -> Plan | None:
-    """Stub results older than ten requests whenever the provider's cache is cold."""
-    return plan_of(situation, candidates, older_than(10), "cold cache") if situation.cold else None
-
-
 # Paying rules
 
 
@@ -178,69 +155,27 @@ def simple(situation: Situation, candidates: Candidates) -> Plan | None:
     return plan_of(situation, candidates, choose, "cold cache" if situation.cold else "more than 130,000 tokens")
 
 
-# The limits: they know the future
+# The limit: it knows the future
 
 
 def oracle(trace: Trace, demands: Sequence[Demand]) -> Policy:
-    """Belady with free rewriting: evict an object right after its last use as the source of an exact text."""
-    return _make_oracle(_plan_with_foresight(demand for demand in demands if demand.exact), free=True)
-
-
-def oracle_specifics(trace: Trace, demands: Sequence[Demand]) -> Policy:
-    """The same, but keep every specific that will be needed."""
-    return _make_oracle(_plan_with_foresight(demands), free=True)
-
-
-def oracle_with_cost(trace: Trace, demands: Sequence[Demand]) -> Policy:
-    """Belady with legal, paid rewrites: when the cache is cold, or when the savings until then exceed the price."""
-    every = _plan_with_foresight(demand for demand in demands if demand.exact)
-
-    def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
-        plan = every(situation, candidates)
-        if plan is None or situation.cold:
-            return plan
-        there = {each.key: each for each in candidates()}
-        freed = sum(
-            (there[key].at(there[key].fidelity) or 0) - (there[key].at(after) or 0)
-            for key, after in plan.fidelities.items()
-        )
-        left = _requests_until_cold(trace, situation)
-        price = price_of_rewrite(situation, candidates(), plan.fidelities)
-        return plan if freed * situation.read * left > price else None
-
-    return _make_oracle(rewrite, free=False)
-
-
-def _requests_until_cold(trace: Trace, situation: Situation) -> int:
-    pauses = (after.at - before.at for before, after in pairwise(trace.requests[situation.turn - 1 :]))
-    return sum(1 for _ in takewhile(lambda pause: pause < situation.ttl, pauses))
-
-
-def last_uses(demands: Iterable[Demand]) -> dict[str, int]:
-    """The last turn, by object, in whose reply it was the latest source of a demand."""
+    """Belady with free rewriting: evict an object right after its last use as the latest source of an exact text."""
     uses: dict[str, int] = {}
     for demand in demands:
-        uses[demand.sources[0]] = max(uses.get(demand.sources[0], 0), demand.turn)
-    return uses
-
-
-def _plan_with_foresight(demands: Iterable[Demand]) -> Planner:
-    uses = last_uses(demands)
+        if demand.exact:
+            uses[demand.sources[0]] = max(uses.get(demand.sources[0], 0), demand.turn)
 
     def choose(situation: Situation, candidate: Candidate) -> Fidelity:
         if is_conversation(candidate) or uses.get(candidate.key, 0) >= situation.turn:
             return candidate.fidelity
         return lower(candidate, Fidelity.EVICTED)
 
-    return lambda situation, candidates: plan_of(situation, candidates, choose, "not needed any more")
-
-
-def _make_oracle(every: Planner, *, free: bool) -> Policy:
     def rewrite(situation: Situation, candidates: Candidates) -> Plan | None:
         # Free rewriting drops thinking with every request.
-        return every(situation, candidates) or (Plan(fidelities={}, reason="thinking") if free else None)
+        plan = plan_of(situation, candidates, choose, "not needed any more")
+        return plan or Plan(fidelities={}, reason="thinking")
 
-    return Policy(name="oracle", about="", planner=rewrite, free=free)
+    return Policy(name="oracle", about="", planner=rewrite, free=True)
 
 
 # Ours
@@ -312,8 +247,6 @@ POLICIES: tuple[Policy, ...] = (
         planner=clearing,
         assemble=clear,
     ),
-    Policy(name="rolling", about="Results older than 20 requests are stubbed with every request.", planner=rolling),
-    Policy(name="cold", about="Results older than 10 requests are stubbed when the cache is cold.", planner=cold),
     Policy(
         name="simple",
         about="When cold or above 130,000 tokens: stubs after 10 requests, gone after 20, edited files stay.",
@@ -334,26 +267,10 @@ POLICIES: tuple[Policy, ...] = (
         has_memory=True,
     ),
     Policy(name="zones-unguarded", about="The same zones with every request, whatever it costs.", planner=zones),
-    attrs.evolve(
-        MNEMOSYNE,
-        name="mnemosyne-one-ttl",
-        about="As `mnemosyne`, with every cache marker living as long as the client wants.",
-        head=same_ttl,
-    ),
     Policy(
         name="oracle",
         about="Knows which exact texts will be needed, and rewrites for nothing: the limit.",
         for_trace=oracle,
-    ),
-    Policy(
-        name="oracle-specifics",
-        about="Knows every specific that will be needed, and rewrites for nothing.",
-        for_trace=oracle_specifics,
-    ),
-    Policy(
-        name="oracle-paid",
-        about="Knows which exact texts will be needed; rewrites legally and pays.",
-        for_trace=oracle_with_cost,
     ),
 )
 

@@ -202,7 +202,7 @@ def test_button_pins_and_unpins_an_object(tab: Tab, shown: Shown) -> None:
 
 def test_other_policy_is_simulated_and_its_map_shown_next_to_the_recorded_one(tab: Tab, shown: Shown) -> None:
     tab.page.goto(f"{shown.link}/what-if")
-    tab.page.get_by_label("Policy").select_option("cold")
+    tab.page.get_by_label("Policy").select_option("simple")
     tab.page.get_by_role("button", name="Simulate").click()
     expect(tab.page.locator("#simulated rect.L0").first).to_be_visible()
     expect(tab.page.locator("#map rect.L0").first).to_be_visible()

@@ -165,7 +165,7 @@ def test_settings_count(recorded: Path, evaluated: Evaluated, tmp_path: Path) ->
 def test_unusable_input_is_named_and_the_rest_is_evaluated(recorded: Path, tmp_path: Path) -> None:
     with recorded.open("a") as file:
         file.write("nonsense\n")
-    result = evaluate(recorded, tmp_path / "none.jsonl", "--policy", "cold", "--report", tmp_path / "out.json")
+    result = evaluate(recorded, tmp_path / "none.jsonl", "--policy", "simple", "--report", tmp_path / "out.json")
     assert result.exit_code == 0
     skipped = [
         f"{recorded}, line 3: it is no recorded session: no JSON object stands there.",

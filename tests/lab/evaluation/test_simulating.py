@@ -32,12 +32,12 @@ async def test_branch_has_turns_and_both_bills(file: Path) -> None:
 
 async def test_invalid_conversation_is_reported(file: Path) -> None:
     with pytest.raises(NotFound, match="is no conversation"):
-        simulate_branch(file, "nothing", "cold")
+        simulate_branch(file, "nothing", "simple")
 
 
 async def test_process_prints_its_result_or_the_reason(file: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert main([str(file), "main", "cold"]) == 0
-    assert read_branch(capfdbinary.readouterr().out).policy == "cold"
+    assert main([str(file), "main", "simple"]) == 0
+    assert read_branch(capfdbinary.readouterr().out).policy == "simple"
     assert main([str(file), "main", "none such"]) == 1
     assert b"none such" in capfdbinary.readouterr().err
 

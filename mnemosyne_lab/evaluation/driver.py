@@ -367,7 +367,6 @@ class _Run:
                 reason=plan.reason,
                 price=billed - unchanged,
                 expected_price=plan.price,
-                expected_payback=plan.payback,
             )
         )
 

@@ -17,7 +17,7 @@ from mnemosyne.http.inspector.session_report import read_styles
 from mnemosyne_lab.evaluation import report_figures
 from mnemosyne_lab.evaluation.report_figures import COLUMNS, best
 from mnemosyne_lab.evaluation.report_json import report
-from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult, list_paybacks
+from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult
 
 
 def report_html(evaluation: Evaluation) -> str:
@@ -45,7 +45,6 @@ def report_html(evaluation: Evaluation) -> str:
         chosen="no policy" if shown is None else evaluation.policies[shown].name,
         # Longest first, with its number in the policy.
         drawn=sorted(enumerate(drawn), key=lambda each: -each[1].turns),
-        paybacks=list_paybacks,
         sessions=_list_sessions(evaluation.policies, shown),
         dearer=DEARER,
         styles=Markup(read_styles()),

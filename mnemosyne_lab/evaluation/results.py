@@ -50,14 +50,11 @@ class TurnPoint:
 
 @attrs.frozen(kw_only=True)
 class Epoch:
-    """A rewrite: its turn and reason, its immediate extra cost (input-token equivalents), the plan's estimate of it,
-    and the expected number of turns until it pays off.
-    """
+    """A rewrite: its turn and reason, its immediate extra cost (input-token equivalents), and the plan's estimate."""
 
     turn: int
     reason: str
     price: Fraction
-    expected_payback: int | None
     expected_price: Fraction = Fraction(0)
 
 
@@ -266,20 +263,3 @@ def _explain(managed: SessionResult, other: SessionResult, number: int) -> str:
     if other.points[number].prompt < SMALLER * point.prompt:
         return "the other client had dropped some of its history"
     return "its prompt was larger, or less of it was in the cache"
-
-
-def payback(turn: int, saved: dict[int, Fraction]) -> int | None:
-    """The number of turns until the savings are back at their level before this turn; None if not within the session.
-
-    ``saved`` is the session's total savings by turn. Earlier rewrites contribute, so this is the session's recovery,
-    not one epoch's yield.
-    """
-    before = next((value for at, value in reversed(saved.items()) if at < turn), Fraction(0))
-    return next((at - turn for at, value in saved.items() if at >= turn and value >= before), None)
-
-
-def list_paybacks(session: SessionResult) -> list[int | None]:
-    """The number of turns until each rewrite of a session paid off, None if it never did."""
-    saved = accumulate(point.shadow - point.billed for point in session.points)
-    by_turn = {point.turn: amount for point, amount in zip(session.points, saved, strict=True)}
-    return [payback(epoch.turn, by_turn) for epoch in session.epochs]

@@ -21,7 +21,7 @@ def session(name: str = "s", *, turns: int = 40, strength: float = 0.5, silent: 
             cut = int(full * strength)
             full, stub = full - cut, stub + cut // 20
             price = int(1.15 * (full + stub))
-            epochs.append(Epoch(turn=turn, reason="the cache was cold", price=Fraction(price), expected_payback=9))
+            epochs.append(Epoch(turn=turn, reason="the cache was cold", price=Fraction(price)))
             absent += int(9 * strength**2) + 1
         fixed = 15_000
         read = (fixed + full + stub - added) // 10

@@ -1,11 +1,10 @@
 """A comparison agrees with the points of its sessions."""
 
 from fractions import Fraction
-from itertools import accumulate
 
 import attrs
 
-from mnemosyne_lab.evaluation.results import Epoch, SessionResult, TurnPoint, compare, ends_of, list_paybacks, payback
+from mnemosyne_lab.evaluation.results import Epoch, SessionResult, compare, ends_of
 from tests.lab.evaluation.building import session
 
 
@@ -32,7 +31,7 @@ def test_dearer_ends_are_reported_with_the_request_that_caused_them() -> None:
     managed = attrs.evolve(
         made,
         points=[*made.points[:4], attrs.evolve(made.points[4], restored=1_200)],
-        epochs=[Epoch(turn=2, reason="it is full", price=Fraction(10), expected_payback=None)],
+        epochs=[Epoch(turn=2, reason="it is full", price=Fraction(10))],
     )
     without = billed("one", 10, 10, 10, 11, 10)
     rewrite, need = compare("api-5m", "p", "unmanaged", [managed], [without]).dearer
@@ -63,44 +62,3 @@ def test_session_costs_the_same_as_itself_at_every_end() -> None:
     found = compare("api-5m", "p", "p", same, same)
     assert {found.ratio, found.dearest, found.dearest_end} == {1}
     assert found.ends_dearer == 0
-
-
-def points(pairs: list[tuple[int, int]]) -> list[TurnPoint]:
-    """Turns with these costs (with the policy, without)."""
-    return [
-        TurnPoint(
-            turn=turn, at=0.0, resident=(0, 0, 0, 0), fixed=0, unmanaged_tokens=0,
-            billed=Fraction(billed), shadow=Fraction(shadow),
-        )
-        for turn, (billed, shadow) in enumerate(pairs, 1)
-    ]  # fmt: skip
-
-
-def paid(turn: int, pairs: list[tuple[int, int]]) -> int | None:
-    saved = accumulate(Fraction(shadow - billed) for billed, shadow in pairs)
-    return payback(turn, dict(enumerate(saved, 1)))
-
-
-def test_epoch_has_paid_off_when_the_balance_is_back_at_its_start() -> None:
-    assert paid(2, [(10, 10), (25, 10), (5, 10), (5, 10), (5, 10), (5, 10)]) == 3
-
-
-def test_savings_before_an_epoch_must_be_recovered() -> None:
-    assert paid(3, [(10, 10), (0, 10), (20, 10), (5, 10), (5, 10), (5, 10)]) == 2
-
-
-def test_free_epoch_pays_off_at_once_and_a_late_one_never() -> None:
-    assert paid(2, [(10, 10), (5, 10)]) == 0
-    assert paid(2, [(10, 10), (30, 10), (5, 10)]) is None
-
-
-def test_epoch_before_the_first_turn_starts_from_zero() -> None:
-    assert paid(1, [(15, 10), (5, 10)]) == 1
-
-
-def test_each_rewrite_has_its_payback_on_the_balance_of_all_turns() -> None:
-    told = attrs.evolve(
-        session(), points=points([(10, 10), (25, 10), (0, 10), (0, 10)]),
-        epochs=[Epoch(turn=2, reason="paid for", price=Fraction(15), expected_payback=4)],
-    )  # fmt: skip
-    assert list_paybacks(told) == [2]

@@ -128,7 +128,6 @@ class Endpoint:
     url: str = ""
     slow: bool = False
     headers: dict[str, str] = attrs.field(factory=dict)
-    """Headers of each answer."""
     requests: list[tuple[str, dict[str, str], Json]] = attrs.field(factory=list)
     was_asked: trio.Event = attrs.field(factory=trio.Event)
     released: trio.Event = attrs.field(factory=trio.Event)
@@ -160,7 +159,6 @@ class Endpoint:
 
 @asynccontextmanager
 async def open_endpoint(answer: Callable[[str, Json], Answer]) -> AsyncIterator[Endpoint]:
-    """Open the endpoint."""
     endpoint = Endpoint(answer)
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     endpoint.url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"

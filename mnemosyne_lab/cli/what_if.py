@@ -129,7 +129,6 @@ def _list_managed() -> frozenset[str]:
 
 
 def render(found: "WhatIf", since: str, *, width: int | None = None) -> str:
-    """The sentence, the table, and the unknowns."""
     lines = [sentence(found, since)]
     if found.evaluation is not None:
         tariffs = dict.fromkeys(each.tariff for each in found.evaluation.comparisons)

@@ -67,7 +67,6 @@ class Story:
 
 
 def load_story() -> Story:
-    """The bundled story."""
     text = (resources.files(__package__) / "story.toml").read_text(encoding="utf-8")
     head, rules = text.split("# The model's replies", 1)
     data: dict[str, Any] = tomllib.loads(head)
@@ -91,7 +90,6 @@ def list_tariffs() -> str:
 
 
 def list_orders() -> str:
-    """Some hundred orders."""
     rows = [
         f"{10_000 + 7 * number},{COUNTRIES[number * 11 % 30]},{1 + number * 37 % 30}.{number % 10},"
         f"{12 + number * 53 % 240}.90,{CITIES[number % 7]} {number * 17 % 90}"
@@ -121,7 +119,6 @@ class Options:
     opens: bool
 
     async def pause(self, seconds: float) -> None:
-        """Wait, if the demo is paced."""
         await trio.sleep(seconds if self.paced else 0)
 
 

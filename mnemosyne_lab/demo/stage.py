@@ -38,7 +38,6 @@ class Stage:
         self._width = max(12, min(console.width, WIDEST) - 1)  # in the last column some terminals begin a new line
 
     def tell(self, text: str, style: str = "", *, indent: str = "") -> None:
-        """Print a paragraph."""
         for line in textwrap.wrap(text, self._width - len(indent)):
             self._console.print(Text(f"{indent}{line}", style), soft_wrap=True)
 
@@ -47,7 +46,6 @@ class Stage:
         self._console.print(Text(f"  {shlex.join(words)}"), soft_wrap=True)
 
     def begin(self, number: int, of: int, title: str, prompt: str) -> None:
-        """Print the head of a scene."""
         self._console.print()
         self.tell(f"{number}/{of}  {title}", "bold magenta")
         self.tell(f"> {prompt}", "bold")
@@ -67,7 +65,6 @@ class Stage:
         self._console.print(shown, soft_wrap=True)
 
     def bills(self, title: str, balance: Balance) -> None:
-        """Print both bills under a title."""
         self._console.print()
         self.tell(title, "bold magenta")
         table = Table(box=None, pad_edge=False, padding=(0, 2))

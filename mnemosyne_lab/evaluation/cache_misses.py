@@ -67,8 +67,6 @@ class RecordedRequest:
 
 @attrs.frozen(kw_only=True)
 class RecordedReading:
-    """What one request of a recorded session read from the cache."""
-
     turn: int
     reading: CacheReading
     causes: Sequence[PricedCold]
@@ -168,8 +166,6 @@ def _tokens_of(usage: object) -> Tokens | None:
 
 
 class _Reader:
-    """Reads the requests of one session."""
-
     def __init__(self, requests: Sequence[RecordedRequest]) -> None:
         self._requests = requests
         self._ttl = "1h" if _lives_an_hour(requests) else "5m"

@@ -212,7 +212,6 @@ class _Run:
         return self._pay(attrs.evolve(tokens, output=output))
 
     def _start_over(self, reset: Reset) -> None:
-        """Start the window with the client's summary."""
         self._since = self._sent = reset.kept_from
         self._reset = reset
         self._begin(self._preface())
@@ -454,7 +453,6 @@ class _Run:
                 self._restore(request, demand)
 
     def list_texts(self) -> Iterator[str]:
-        """The texts of the window."""
         return self._sized.list_texts(self._wire)
 
     def list_shortened(self) -> Mapping[str, Fidelity]:

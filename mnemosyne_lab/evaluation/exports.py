@@ -90,7 +90,6 @@ class _Converted:
     _counts: list[int] = attrs.field(factory=lambda: [0])
 
     def add(self, element: Any) -> None:
-        """Add the next element of a request's history."""
         message = self.dialect.read_message(element) if isinstance(element, dict) else {}
         before = self.messages[-1] if self.messages else None
         if before is None and message.get("role") == "system":

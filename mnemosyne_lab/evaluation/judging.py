@@ -25,7 +25,6 @@ from mnemosyne_lab.evaluation.sizing import Sized, SizedItem
 from mnemosyne_lab.evaluation.trace import TraceRequest
 
 PLACES_OF_SESSION = 10
-"""Maximum number of places in one session."""
 
 LONGEST_TEXTS, LONGEST_TEXT = 24_000, 8_000
 """Maximum length in characters of all full texts that a model reads, and of one of them."""
@@ -153,8 +152,6 @@ JUDGE = HelperTask(name="judge", version=1, properties=PROPERTIES, prompt=_promp
 
 @attrs.frozen
 class Judgement:
-    """The verdict on a place."""
-
     place: JudgedPlace
     verdict: Accepted[Sequence[Difference]] | Rejected
 

@@ -124,7 +124,6 @@ def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Pla
 def clear_without_thinking(
     messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
 ) -> list[dict[str, Any]]:
-    """Replace results and remove thinking."""
     return [
         {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
         for message in clear(messages, renderings, thinking_from, first)

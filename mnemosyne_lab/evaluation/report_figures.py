@@ -118,7 +118,6 @@ def rows_of_comparisons(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 STRETCHES_SHOWN = 12
-"""The most stretches shown; the JSON report has all."""
 
 STRETCHES: Mapping[str, str] = {
     **dict.fromkeys(("session", "after requests", "worst end"), ""),

@@ -93,7 +93,6 @@ class SessionResult:
 
     @property
     def ratio(self) -> Fraction:
-        """The bill with the policy divided by the bill without."""
         return self.billed / self.billed_unmanaged if self.billed_unmanaged else Fraction(1)
 
     def scale_to(self, recorded: int) -> "SessionResult":

@@ -79,7 +79,6 @@ def evaluate_recordings(
     progress: Callable[[int, int], None],
     workers: int | None = None,
 ) -> Evaluation:
-    """Evaluate sessions that were read already."""
     policies = choose_policies(asked.policies)
     results = _drive_all(asked, recordings, workers or os.cpu_count() or 1, progress)
     main, window = asked.settings.tariff.name, asked.settings.window

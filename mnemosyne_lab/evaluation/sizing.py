@@ -240,12 +240,10 @@ class Sized:
 
     @cached_property
     def by_id(self) -> dict[str, SizedItem]:
-        """The same by id."""
         return {each.item.id: each for each in self.objects}
 
     @cached_property
     def born(self) -> Mapping[int, list[SizedItem]]:
-        """The objects by the turn that made them."""
         born = defaultdict[int, list[SizedItem]](list)
         for each in self.objects:
             born[each.item.born].append(each)
@@ -284,7 +282,6 @@ class Sized:
 
 
 def rendering_of(item: Item, fidelity: Fidelity) -> ObjectRendering:
-    """The rendering of an object below full fidelity."""
     lost, ask = item.lost.get(fidelity, ""), item.asks.get(fidelity, "")
     return ObjectRendering(
         id=item.id,

@@ -33,11 +33,9 @@ class JudgedTariff:
         return self.tariff.caching is Caching.PREFIX and self.tariff.slots == 1
 
     def weights_at(self, price: Price) -> Weights:
-        """The weights of tokens at a model's price."""
         return self.tariff.weights(price)
 
     def write_at(self, price: Price) -> Fraction:
-        """The weight of a token that is written to the cache."""
         weights = self.weights_at(price)
         return weights.write_5m if self.ttl == "5m" else weights.write_1h
 

@@ -310,7 +310,6 @@ def _list_renditions(draft: Draft) -> tuple[Mapping[Fidelity, str], ...]:
 
 
 def _name_part(part: Description) -> TracePart:
-    """A part of an object, with its names."""
     path = path_of(part)
     if path is not None:
         return TracePart((plain(last_part(path), LINE),), part.text)

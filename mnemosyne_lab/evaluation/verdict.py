@@ -69,7 +69,6 @@ def closeness(evaluation: Evaluation) -> str | None:
 
 
 WITHOUT = {"unmanaged": "what really happened", "uncompacted": "never compacting", "native": "the client of today"}
-"""Names of the alternatives in a tariff's sentence."""
 
 
 def verdicts(comparisons: Sequence[PolicyComparison]) -> dict[str, str]:

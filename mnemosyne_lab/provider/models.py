@@ -12,8 +12,6 @@ from mnemosyne.domain.cost.tariffs import Caching, Tariff
 
 @attrs.frozen
 class ServedModel:
-    """One row of the table."""
-
     prefix: str
     """The family's name in ``models.toml``."""
     version: tuple[int, int]
@@ -29,7 +27,6 @@ class ServedModel:
 
     @property
     def window(self) -> int:
-        """Tokens of input the model accepts."""
         return model_of(self.prefix).window
 
 
@@ -62,7 +59,6 @@ def find(name: str) -> ServedModel:
 
 
 def tariff_of_model(name: str) -> Tariff:
-    """The tariff of a model at its own provider."""
     return tariff_of(find_tariff_name(credential=None, hour=False, host="", model=name))
 
 

@@ -11,13 +11,11 @@ from mnemosyne_lab.provider.reading import Json, as_dict, as_list, blocks
 from mnemosyne_lab.provider.responses import item_type
 
 SYSTEM = frozenset({"system", "developer"})
-"""The roles of instructions."""
 _INPUTS = {"function_call": "arguments", "custom_tool_call": "input"}
 """The types of call items, with the member that holds the input."""
 
 
 def read_chat_message(message: dict[str, Json]) -> dict[str, Any]:
-    """A message of Chat Completions."""
     role, thought = str(message.get("role")), message.get("reasoning_content")
     if role == "tool":
         return _result(message.get("tool_call_id"), message.get("content"))
@@ -30,7 +28,6 @@ def read_chat_message(message: dict[str, Json]) -> dict[str, Any]:
 
 
 def read_item(item: dict[str, Json]) -> dict[str, Any]:
-    """An input or output item of Responses."""
     kind = item_type(item)
     if kind in ("message", "agent_message"):
         return {"role": str(item.get("role", "user")), "content": read_parts(item.get("content"))}

@@ -43,8 +43,6 @@ _NO_KEY = (
 
 @attrs.frozen
 class Received:
-    """One HTTP request, complete."""
-
     number: int
     """Order of arrival, from 1."""
     method: str
@@ -58,8 +56,6 @@ class Received:
 
 @attrs.frozen
 class Answer:
-    """The server's answer to a request."""
-
     steps: list[Step]
     rule: str = ""
     """The name or number of the script's rule; empty for defaults and refusals."""
@@ -69,8 +65,6 @@ class Answer:
 
 @attrs.frozen
 class RecordedViolation:
-    """A violation and the request that showed it."""
-
     request: int
     session: str | None
     violation: Violation
@@ -86,7 +80,6 @@ class OpenAiEndpoint:
     write_prompt: Callable[[Body], str]
     compose: Callable[[ScriptedReply, OpenAiContext], Composed]
     items: str
-    """The field that holds the conversation."""
 
 
 ENDPOINTS = {
@@ -97,7 +90,6 @@ ENDPOINTS = {
         view_responses, find_responses_violations, write_responses, compose_responses, "input"
     ),
 }
-"""By path."""
 
 
 class Provider:
@@ -128,7 +120,6 @@ class Provider:
 
     @property
     def script(self) -> Script:
-        """The script in use."""
         return self._chooser.script
 
     @script.setter

@@ -30,7 +30,6 @@ class Violation:
     message: str
     path: str
     code: str | None = None
-    """The error's code, in the dialects whose errors have one."""
     status: int = 400
 
 
@@ -79,8 +78,6 @@ def tools(body: Body) -> list[dict[str, Json]]:
 
 @attrs.frozen
 class Placed:
-    """A content block and its place."""
-
     message: int
     index: int
     role: str
@@ -98,7 +95,6 @@ class Placed:
 
 
 def list_placed(body: Body) -> Iterator[Placed]:
-    """Every content block of every message with its address."""
     for number, message in enumerate(as_list(body.get("messages"))):
         if isinstance(message, dict):
             role = str(message.get("role", ""))
@@ -112,16 +108,13 @@ class MessageRun:
 
     role: str
     first: int
-    """Index of its first message in the request."""
     content: tuple[Placed, ...]
 
     def holds(self, kind: str) -> bool:
-        """Whether a block of that type is in it."""
         return any(item.type == kind for item in self.content)
 
 
 def turns(body: Body) -> list[MessageRun]:
-    """User and assistant turns in order."""
     content = defaultdict[int, list[Placed]](list)
     for item in list_placed(body):
         content[item.message].append(item)

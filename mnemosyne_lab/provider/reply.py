@@ -20,13 +20,10 @@ from mnemosyne_lab.provider.signatures import Conversation
 
 @attrs.frozen
 class ReplyContext:
-    """The context of a reply besides the script."""
-
     body: Body
     message_id: str
     request_id: str
     tool_id: Callable[[], str]
-    """Makes the next id of a tool call."""
     use: Tokens
     conversation: Conversation
     """At the end of the request; thinking blocks are signed with it."""
@@ -39,7 +36,6 @@ class ReplyContext:
 
 
 def render_message(reply: ScriptedReply, context: ReplyContext) -> Rendering:
-    """The reply as a message."""
     return Rendering(
         form=MESSAGES,
         make_whole=lambda: _make_whole(reply, context, blocks_of(reply, context)),

@@ -26,14 +26,10 @@ CREATED = 1_767_225_600
 
 @attrs.frozen
 class OpenAiContext:
-    """The context of a reply besides the script."""
-
     body: Body
     view: RequestView
     number: int
-    """Of this request for a message, from 1."""
     next_id: Callable[[], str]
-    """Makes the unique part of an id."""
     prefix: PrefixUse
     secret: bytes
     diagnostics: dict[str, Any] | None = None
@@ -86,7 +82,6 @@ _REASONS = {
 
 
 def compose_chat(reply: ScriptedReply, context: OpenAiContext) -> Composed:
-    """The reply as a chat completion."""
     message = _make_message(reply, context)
     text = write_message(read_chat_message(message))
     reason = reply.stop_reason or ("tool_use" if "tool_calls" in message else "end_turn")
@@ -175,12 +170,10 @@ _INCOMPLETE = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 
 
 def name_response(number: int) -> str:
-    """The id of the response to a request of this number."""
     return f"resp_{number:024d}"
 
 
 def compose_responses(reply: ScriptedReply, context: OpenAiContext) -> Composed:
-    """The reply as a response."""
     items = _seal_all([_make_item(block, context) for block in reply.blocks], reply, context)
     text = "".join(write_message(read_item(item)) for item in items)
     finished = _finish(reply, context, items, text)
@@ -277,7 +270,6 @@ def _make_response(context: OpenAiContext, **fields: Any) -> dict[str, Any]:
 
 
 def _finish(reply: ScriptedReply, context: OpenAiContext, items: list[dict[str, Any]], text: str) -> dict[str, Any]:
-    """The complete response."""
     output, reasoning = _count_output(text, reply.blocks)
     usage = {
         "input_tokens": context.prefix.total,

@@ -106,7 +106,6 @@ _CHAT_PARTS = {
     "tool": ("text", "image_url"),
     "developer": ("text",),
 }
-"""By role."""
 _PRECEDING = "Invalid parameter: messages with role 'tool' must be a response to a preceding message with 'tool_calls'."
 _UNANSWERED = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The "
@@ -210,7 +209,6 @@ _OTHERS = (
 _TYPES = (*_OTHERS.split(), *_PAIRS, *_PAIRS.values())
 _INPUTS = ("input_text", "input_image", "input_file", "input_audio")
 _PARTS = {"assistant": ("output_text", "refusal"), "system": _INPUTS, "developer": _INPUTS, "user": _INPUTS}
-"""By role."""
 _NEEDED = {
     "function_call": ("call_id", "name", "arguments"),
     "custom_tool_call": ("call_id", "name", "input"),
@@ -218,7 +216,6 @@ _NEEDED = {
     "custom_tool_call_output": ("call_id",),
     "compaction": ("encrypted_content",),
 }
-"""Fields that are texts."""
 _NOT_KEPT = (
     "Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item "
     "from your input."

@@ -220,7 +220,6 @@ class ScriptRule:
     times: int | None = None
     """Answers that many requests, then fits none; for faults that pass."""
     name: str = ""
-    """For reports."""
     counting: bool = False
     """The rule is for count_tokens, and for nothing else; its reply can only be `failure` or `raw`."""
 

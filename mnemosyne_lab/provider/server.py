@@ -29,8 +29,6 @@ _READ = 65536
 
 @attrs.define
 class HttpExchange:
-    """One request and its response, byte for byte."""
-
     number: int
     """Order of arrival of the requests' heads, from 1."""
     connection: int
@@ -65,8 +63,6 @@ class HttpExchange:
 
 
 class Standin:
-    """A running server. Made by `open_standin`."""
-
     def __init__(self, provider: Provider, clock: Callable[[], float], keep: int | None) -> None:
         self._provider = provider
         self._clock = clock
@@ -79,12 +75,10 @@ class Standin:
 
     @property
     def url(self) -> str:
-        """The base URL, without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def violations(self) -> list[RecordedViolation]:
-        """Every violation so far, those that were answered with an error included."""
         return self._provider.violations
 
     @property
@@ -139,7 +133,6 @@ class Standin:
         return await self._respond(connection, exchange, self._answer(exchange))
 
     def _answer(self, exchange: HttpExchange) -> Answer:
-        """The provider's answer to a request that was received whole."""
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in exchange.headers]
         received = Received(exchange.number, exchange.method, exchange.target, headers, exchange.body, exchange.at)
         answer = self._provider.answer(received)

@@ -178,8 +178,6 @@ def _name(payload: bytes) -> bytes:
 
 @attrs.frozen
 class Verdict:
-    """The outcome of the prefix check."""
-
     conversation: Conversation
     """At the end of the request, ready to sign the reply."""
     error: str | None

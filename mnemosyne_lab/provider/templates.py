@@ -14,7 +14,6 @@ from mnemosyne_lab.provider.responses import list_items
 
 
 def wrap(role: str, text: str) -> str:
-    """One turn."""
     return f"<|{role}|>\n{text}<|end|>\n"
 
 
@@ -54,12 +53,10 @@ def write_responses(body: Body) -> str:
 
 
 def write_message(message: dict[str, Json]) -> str:
-    """One message of the Messages API, or of another dialect in that form."""
     return wrap(str(message.get("role")), write_blocks(blocks(message.get("content"))))
 
 
 def write_blocks(content: list[dict[str, Json]]) -> str:
-    """The content of one message."""
     return "".join(_write_block(each) for each in content)
 
 

@@ -102,7 +102,6 @@ def _merge(said: Iterable[Body]) -> Iterator[Utterance]:
 
 
 def view_messages(body: Body, headers: Headers) -> RequestView:
-    """The view of a Messages API body."""
     return _make_view(
         body,
         headers,
@@ -115,7 +114,6 @@ def view_messages(body: Body, headers: Headers) -> RequestView:
 
 
 def view_chat(body: Body, headers: Headers) -> RequestView:
-    """The view of a Chat Completions body."""
     said = list(map(read_chat_message, messages(body)))
     return _make_view(
         body,
@@ -128,7 +126,6 @@ def view_chat(body: Body, headers: Headers) -> RequestView:
 
 
 def view_responses(body: Body, headers: Headers) -> RequestView:
-    """The view of a Responses body."""
     items = list_items(body)
     said = list(map(read_item, items))
     return _make_view(

@@ -50,7 +50,6 @@ class RunPair:
 
     @property
     def texts(self) -> tuple[str, str]:
-        """What each run left."""
         one, other = (f"{each.changes}\n{each.output}" for each in (self.first, self.second))
         return one, other
 
@@ -123,7 +122,6 @@ class JudgedTrial:
     nanodollars: int
 
     def count(self, verdict: str | None) -> int:
-        """The number of pairs with this verdict."""
         return sum(each.verdict == verdict for each in self.pairs)
 
     @property

@@ -82,7 +82,6 @@ class TrialRecord:
         self._write(attrs.asdict(result))
 
     def add_answer(self, helper: str, prompt: str, record: str) -> None:
-        """Put the record of a helper's answer down."""
         self.answers[helper, prompt] = record
         self._write({"helper": helper, "prompt": prompt, "record": record})
 

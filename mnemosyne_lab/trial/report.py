@@ -25,7 +25,6 @@ class TrialResult:
 
     @property
     def counts(self) -> PairCounts:
-        """The results of its pairs."""
         return count_pairs(self.runs)
 
 
@@ -80,7 +79,6 @@ def _render_judged(judged: JudgedTrial | None) -> list[str]:
 
 
 def render_reasons(judged: JudgedTrial | None) -> list[str]:
-    """The reasons for each pair that is not equivalent or has no verdict."""
     lines = []
     for each in judged.pairs if judged is not None else ():
         if each.reasons:
@@ -103,7 +101,6 @@ def _render_costs(results: Sequence[RunResult]) -> list[str]:
 
 
 def as_data(trial: TrialResult) -> dict[str, Any]:
-    """The same for programs."""
     counts, judged = trial.counts, trial.judged
     found = conclude(counts, trial.margin)
     texts = attrs.filters.exclude("changes", "output")

@@ -38,7 +38,6 @@ class PairCounts:
 
     @property
     def pairs(self) -> int:
-        """All of them."""
         return self.both + self.gained + self.lost + self.neither
 
     @property
@@ -48,7 +47,6 @@ class PairCounts:
 
     @property
     def swapped(self) -> "PairCounts":
-        """The same with the arms exchanged."""
         return PairCounts(self.both, self.lost, self.gained, self.neither)
 
     @property
@@ -58,8 +56,6 @@ class PairCounts:
 
 
 class TrialOutcome(Enum):
-    """What the pairs show about memory and a margin."""
-
     NOT_WORSE = "not worse"
     WORSE = "worse"
     INCONCLUSIVE = "inconclusive"
@@ -148,7 +144,6 @@ def _score(counts: PairCounts, difference: float) -> float:
 
 
 def _bisect(is_inside: Callable[[float], bool], low: float, high: float) -> float:
-    """Bisect for the smallest difference for which ``is_inside`` holds."""
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (low, middle) if is_inside(middle) else (middle, high)
@@ -175,7 +170,6 @@ def _chance(bounds: list[int], share: float, margin: float) -> float:
 
 
 def _tail(count: int, least: int, chance: float) -> float:
-    """The probability of at least ``least`` successes."""
     if least > count:
         return 0.0
     return min(1.0, sum(_binomial(count, each, chance) for each in range(least, count + 1)))

@@ -19,7 +19,7 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Keys, Prompt, PromptBlock, Tier, Ttl, block_of, serialize, with_automatic
 from mnemosyne.domain.cost.prompt_cache import Cache, bill
 from mnemosyne_lab.provider.reading import TOKENS_PER_CHARACTER, Body, Json, as_dict, blocks, list_placed, tokens, tools
-from mnemosyne_lab.provider.rules_features import BILLING, rewrites_head
+from mnemosyne_lab.provider.rules import BILLING, rewrites_head
 
 _MICROSECONDS = 1_000_000
 _FRAME = 5

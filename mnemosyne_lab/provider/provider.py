@@ -27,8 +27,7 @@ from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, ResponsesDia
 from mnemosyne_lab.provider.reading import Body, Headers, Violation, as_dict, as_list, betas, header, session_key, tools
 from mnemosyne_lab.provider.reply import ReplyContext, render_message
 from mnemosyne_lab.provider.reply_openai import Composed, OpenAiContext, compose_chat, compose_responses, name_response
-from mnemosyne_lab.provider.rules import too_large, violations
-from mnemosyne_lab.provider.rules_features import SessionWatch
+from mnemosyne_lab.provider.rules import SessionWatch, too_large, violations
 from mnemosyne_lab.provider.rules_openai import find_chat_violations, find_responses_violations
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.signatures import CONTROLS, Verdict, check, without

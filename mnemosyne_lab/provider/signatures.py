@@ -33,7 +33,7 @@ from mnemosyne_lab.provider.reading import (
     messages,
     tools,
 )
-from mnemosyne_lab.provider.rules_features import BILLING
+from mnemosyne_lab.provider.rules import BILLING
 
 CONTROLS = "thinking-binding-controls-2026-08-01"
 """The beta that allows `thinking.block_binding`."""

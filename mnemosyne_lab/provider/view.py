@@ -9,7 +9,7 @@ import attrs
 from mnemosyne_lab.provider.openai_messages import SYSTEM, read_chat_message, read_item
 from mnemosyne_lab.provider.reading import Body, Headers, Json, as_dict, blocks, header, messages, text_in, tools
 from mnemosyne_lab.provider.responses import item_type, list_items, list_tools
-from mnemosyne_lab.provider.rules_features import tools_in_messages
+from mnemosyne_lab.provider.rules import tools_in_messages
 
 _AGENT_HEADERS = ("x-claude-code-agent-id", "x-parent-session-id", "x-codex-parent-thread-id")
 

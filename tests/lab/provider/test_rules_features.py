@@ -6,8 +6,7 @@ import pytest
 
 from mnemosyne_lab.provider import open_standin
 from mnemosyne_lab.provider.cache import steps
-from mnemosyne_lab.provider.rules import violations
-from mnemosyne_lab.provider.rules_features import INLINE
+from mnemosyne_lab.provider.rules import INLINE, violations
 from tests.lab.provider.building import TOOL, Json, always, assistant, body, call, post, result, user
 
 HEADERS = [("anthropic-beta", INLINE)]

@@ -34,9 +34,8 @@ from mnemosyne.domain.window.planning import Candidates, Plan, Situation, planne
 from mnemosyne.domain.window.situation import OWN_TOOLS
 from mnemosyne.services.manifests import manifest_of
 from mnemosyne.services.predicted_bills import predict_bill
-from mnemosyne_lab.evaluation.policy import Policy
+from mnemosyne_lab.evaluation.policy import API_1H, API_5M, OPENAI, Policy
 from mnemosyne_lab.evaluation.results import list_ends
-from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, OPENAI
 from tests.http.managing import LOOK, Client, Stage, bare_stage, model_says, results, text, think
 from tests.http.test_joining_tools import switch_on
 from tests.http.test_managed_dialects import ChatTalk, ResponsesTalk, Talk

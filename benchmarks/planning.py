@@ -21,11 +21,10 @@ from mnemosyne.domain.window.planning import RULE, Candidates, Plan, Planner, Ru
 from mnemosyne_lab.evaluation.demand import Demand, demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import UNCOMPACTED, UNMANAGED, hour_after_a_break
-from mnemosyne_lab.evaluation.policy import Policy, Settings, same_ttl
+from mnemosyne_lab.evaluation.policy import API_1H, API_5M, LOCAL, JudgedTariff, Policy, Settings, same_ttl
 from mnemosyne_lab.evaluation.results import SessionResult
 from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Trace, trace_of
 
 LONG = 30

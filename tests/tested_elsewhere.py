@@ -168,17 +168,17 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
     ),
     "lab/provider/test_rules.py": (
         "rules are told by the requests that they refuse",
-        "lab/provider/reading lab/provider/models lab/provider/view lab/provider/choosing",
+        "lab/provider/reading lab/provider/models lab/provider/choosing",
     ),
     "lab/provider/test_server.py": (
         "a provider is tested by what it answers",
-        "lab/provider/api_errors lab/provider/templates",
+        "lab/provider/api_errors",
     ),
     "lab/provider/test_provider.py": ("scripts see the same in each dialect", "lab/provider/openai_messages"),
     "lab/provider/test_script.py": ("scripts are the largest values that it reads", "lab/strict"),
     "lab/provider/test_rules_responses.py": (
         "each dialect's rules have a test module",
-        "lab/provider/rules_openai lab/provider/responses",
+        "lab/provider/rules_openai",
     ),
     "lab/provider/test_reply_responses.py": ("each dialect's replies have a test module", "lab/provider/reply_openai"),
 }

@@ -26,8 +26,8 @@ from mnemosyne.domain.session.events import TurnBegan
 from mnemosyne.domain.session.round_events import EpochBegan, RoundBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne_lab.provider import from_data
+from mnemosyne_lab.provider.openai_messages import list_tools
 from mnemosyne_lab.provider.reading import Json
-from mnemosyne_lab.provider.responses import list_tools
 from tests.clients.agents import CLAUDE_CODE, OPENCODE, Agent, Block
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.workspace import MNEMOSYNE, Workspace, bare_environment, finished, open_workspace, serving

@@ -22,11 +22,10 @@ from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne_lab.evaluation import tariffs
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED
-from mnemosyne_lab.evaluation.policy import Settings
+from mnemosyne_lab.evaluation.policy import JudgedTariff, Settings
 from mnemosyne_lab.evaluation.reading import recording
 from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.tariffs import JudgedTariff
 from mnemosyne_lab.evaluation.trace import trace_of
 from mnemosyne_lab.provider.cache import LocalServer
 from tests.http.managing import bare

@@ -14,7 +14,7 @@ import pytest
 
 from campaigns.payers.playing import PAYERS, WITHIN, Payer, hold
 from mnemosyne_lab.evaluation import tariffs
-from mnemosyne_lab.evaluation.tariffs import JudgedTariff
+from mnemosyne_lab.evaluation.policy import JudgedTariff
 from tests.domain.recorded import folder
 from tests.lab.evaluation.recordings import session as make_session
 

@@ -99,10 +99,9 @@ def evaluate(
     from mnemosyne_lab.cli.judge import check_judge, judge, render_judge
     from mnemosyne_lab.evaluation.exports import conversations
     from mnemosyne_lab.evaluation.policies import NATIVE, UNMANAGED
-    from mnemosyne_lab.evaluation.policy import MODEL, Settings
+    from mnemosyne_lab.evaluation.policy import MODEL, Settings, api, choose_tariffs
     from mnemosyne_lab.evaluation.running import RunPlan
     from mnemosyne_lab.evaluation.running import evaluate as evaluate_files
-    from mnemosyne_lab.evaluation.tariffs import api, choose_tariffs
     from mnemosyne_lab.evaluation.verdict import OURS
 
     for path in reports:

@@ -16,8 +16,8 @@ from mnemosyne.figures import printable
 if TYPE_CHECKING:
     from mnemosyne.config import Config
     from mnemosyne_lab.trial.judging import JudgedTrial
-    from mnemosyne_lab.trial.record import RunResult, TrialRecord
     from mnemosyne_lab.trial.report import TrialResult
+    from mnemosyne_lab.trial.tasks import RunResult, TrialRecord
 
 _ENVIRON = "In runs {} memory, set NAME to the value of VARIABLE, such as the key of another workspace."
 
@@ -98,10 +98,9 @@ def trial(
     pairs are needed. See docs/cost.md.
     """
     from mnemosyne_lab.cli.judge import check_judge
-    from mnemosyne_lab.trial.record import TrialRecord, TrialTerms
     from mnemosyne_lab.trial.report import TrialResult, as_data, render, render_reasons
     from mnemosyne_lab.trial.running import Arm, run_pairs, run_task
-    from mnemosyne_lab.trial.tasks import order_runs, read_tasks
+    from mnemosyne_lab.trial.tasks import TrialRecord, TrialTerms, order_runs, read_tasks
 
     config = configuration(options) if is_judged else None
     if config is not None:

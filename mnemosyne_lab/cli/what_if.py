@@ -58,7 +58,7 @@ def what_if(
     """
     from mnemosyne.adapters.claude_transcripts import list_folders
     from mnemosyne.cli.log_access import time_of
-    from mnemosyne_lab.evaluation.tariffs import choose_tariffs
+    from mnemosyne_lab.evaluation.policy import choose_tariffs
     from mnemosyne_lab.evaluation.what_if import what_if as told
 
     start = utc(time_of(since)).strftime("%Y-%m-%dT%H:%M:%S")

@@ -36,10 +36,9 @@ from mnemosyne.domain.window.window_size import choose_window
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.normal_form import THINKING
 from mnemosyne_lab.evaluation.demand import Demand, Outcome, ShownObject, outcome
-from mnemosyne_lab.evaluation.policy import Policy
+from mnemosyne_lab.evaluation.policy import Policy, as_slot
 from mnemosyne_lab.evaluation.results import Epoch, SessionResult, TurnPoint
 from mnemosyne_lab.evaluation.sizing import Sized, SizedItem, rendering_of
-from mnemosyne_lab.evaluation.tariffs import as_slot
 from mnemosyne_lab.evaluation.trace import Reset, Step, TraceRequest, pass_on
 from mnemosyne_lab.provider.rules import violations
 

@@ -15,11 +15,10 @@ from mnemosyne_lab.evaluation.demand import demands
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.judging import PlaceSample
 from mnemosyne_lab.evaluation.policies import DENOMINATORS, NATIVE, POLICIES, UNCOMPACTED, UNMANAGED, choose_policies
-from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
+from mnemosyne_lab.evaluation.policy import API_5M, MODEL, JudgedTariff, Policy, Settings
 from mnemosyne_lab.evaluation.reading import Exported, read
 from mnemosyne_lab.evaluation.results import Evaluation, PolicyComparison, PolicyResult, SessionResult, compare
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.tariffs import API_5M, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Step, Trace, pass_on, trace_of
 from mnemosyne_lab.evaluation.verdict import (
     Driven,

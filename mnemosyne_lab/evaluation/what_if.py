@@ -18,11 +18,10 @@ from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.figures import plural
 from mnemosyne_lab.evaluation.cache_misses import RecordedReading, RecordedRequest, read_recorded, requests_of
 from mnemosyne_lab.evaluation.policies import UNMANAGED
-from mnemosyne_lab.evaluation.policy import Settings
+from mnemosyne_lab.evaluation.policy import API_1H, API_5M, QUOTA, JudgedTariff, Settings
 from mnemosyne_lab.evaluation.reading import LINES_NAMED, Unreadable, recording
 from mnemosyne_lab.evaluation.results import Evaluation
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
-from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, QUOTA, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Trace
 from mnemosyne_lab.evaluation.transcripts import TranscriptConversation, TranscriptLine, conversations_of, lines_of
 from mnemosyne_lab.evaluation.verdict import OURS

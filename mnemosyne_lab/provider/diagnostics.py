@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import orjson
 
+from mnemosyne_lab.provider.openai_messages import item_type, list_items, list_tools
 from mnemosyne_lab.provider.reading import Body, Headers, Json, Violation, as_dict, betas, blocks, list_placed, tokens
-from mnemosyne_lab.provider.responses import item_type, list_items, list_tools
 from mnemosyne_lab.provider.rules import BILLING
 
 NOT_FOUND = "previous_message_not_found"

@@ -21,9 +21,17 @@ from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne_lab.provider import models
 from mnemosyne_lab.provider.api_errors import ApiFailure, error_body, openai_error_body
 from mnemosyne_lab.provider.cache import AutomaticCache, LocalServer, PrefixUse, PromptCache, Slots, steps
-from mnemosyne_lab.provider.choosing import Model, ReplyChooser
+from mnemosyne_lab.provider.choosing import Model, ReplyChooser, RequestView, view_chat, view_messages, view_responses
 from mnemosyne_lab.provider.delivery import HeaderLines, Step, deliver, raw_steps, whole
 from mnemosyne_lab.provider.diagnostics import MessagesDiagnostics, ResponsesDiagnostics, find_diagnostics_violation
+from mnemosyne_lab.provider.openai_messages import (
+    is_leading,
+    wrap,
+    write_blocks,
+    write_chat,
+    write_messages,
+    write_responses,
+)
 from mnemosyne_lab.provider.reading import Body, Headers, Violation, as_dict, as_list, betas, header, session_key, tools
 from mnemosyne_lab.provider.reply import ReplyContext, render_message
 from mnemosyne_lab.provider.reply_openai import Composed, OpenAiContext, compose_chat, compose_responses, name_response
@@ -31,8 +39,6 @@ from mnemosyne_lab.provider.rules import SessionWatch, too_large, violations
 from mnemosyne_lab.provider.rules_openai import find_chat_violations, find_responses_violations
 from mnemosyne_lab.provider.script import Script, ScriptedReply
 from mnemosyne_lab.provider.signatures import CONTROLS, Verdict, check, without
-from mnemosyne_lab.provider.templates import is_leading, wrap, write_blocks, write_chat, write_messages, write_responses
-from mnemosyne_lab.provider.view import RequestView, view_chat, view_messages, view_responses
 
 ORGANIZATION = "00000000-0000-4000-8000-000000000001"
 _NO_KEY = (

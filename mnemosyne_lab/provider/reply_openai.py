@@ -12,13 +12,11 @@ import orjson
 
 from mnemosyne_lab.provider.api_errors import openai_error_body
 from mnemosyne_lab.provider.cache import PrefixUse
+from mnemosyne_lab.provider.choosing import RequestView
 from mnemosyne_lab.provider.delivery import CHAT, RESPONSES, Event, Rendering, cut
-from mnemosyne_lab.provider.openai_messages import read_chat_message, read_item
+from mnemosyne_lab.provider.openai_messages import name_item, read_chat_message, read_item, seal, write_message
 from mnemosyne_lab.provider.reading import Body, Json, as_dict, as_list, tokens
-from mnemosyne_lab.provider.responses import name_item, seal
 from mnemosyne_lab.provider.script import Failure, Pace, ScriptedReply
-from mnemosyne_lab.provider.templates import write_message
-from mnemosyne_lab.provider.view import RequestView
 
 CREATED = 1_767_225_600
 """Seconds since 1970 in every reply: the stand-in has no wall clock."""

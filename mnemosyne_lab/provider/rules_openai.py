@@ -15,9 +15,9 @@ Source: documentation of Chat Completions and Responses, and the texts of the AP
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from mnemosyne_lab.provider.choosing import tool_name
+from mnemosyne_lab.provider.openai_messages import item_type, list_items, list_tools, name_item, open_seal
 from mnemosyne_lab.provider.reading import Body, Json, Violation, as_dict, as_list, tools
-from mnemosyne_lab.provider.responses import item_type, list_items, list_tools, name_item, open_seal
-from mnemosyne_lab.provider.view import tool_name
 
 _SHARED = (
     "model stream stream_options tools tool_choice parallel_tool_calls temperature top_p top_logprobs user metadata "

@@ -20,8 +20,7 @@ from mnemosyne_lab.evaluation.judging import (
     properties_of,
     verify_differences,
 )
-from mnemosyne_lab.trial.record import RunResult
-from mnemosyne_lab.trial.tasks import ARMS
+from mnemosyne_lab.trial.tasks import ARMS, RunResult
 
 FIRST, SECOND = "run 1 is better", "run 2 is better"
 VERDICTS = (EQUIVALENT, FIRST, SECOND)

@@ -8,9 +8,8 @@ import attrs
 from mnemosyne.figures import amount_text, dollars_text, percent_text, plural, printable
 from mnemosyne_lab.evaluation.judging import EQUIVALENT, one_line
 from mnemosyne_lab.trial.judging import DISAGREE, JudgedTrial
-from mnemosyne_lab.trial.record import RunResult, count_pairs
 from mnemosyne_lab.trial.statistics import Conclusion, PairCounts, TrialOutcome, conclude, interval, mcnemar
-from mnemosyne_lab.trial.tasks import ARMS
+from mnemosyne_lab.trial.tasks import ARMS, RunResult, count_pairs
 
 
 @attrs.frozen

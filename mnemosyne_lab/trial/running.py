@@ -17,8 +17,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.figures import amount_text
-from mnemosyne_lab.trial.record import RunResult
-from mnemosyne_lab.trial.tasks import PlannedRun
+from mnemosyne_lab.trial.tasks import PlannedRun, RunResult
 
 SHOWN_BYTES = 65_536
 """Bytes at the end of a command's output that are searched for its cost."""

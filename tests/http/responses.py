@@ -7,9 +7,9 @@ import orjson
 
 from mnemosyne.domain.tools import memory_tools
 from mnemosyne_lab.provider.cache import PrefixUse
+from mnemosyne_lab.provider.choosing import view_responses
 from mnemosyne_lab.provider.reply_openai import OpenAiContext, compose_responses
 from mnemosyne_lab.provider.script import Pace, ScriptedReply
-from mnemosyne_lab.provider.view import view_responses
 
 Json = dict[str, Any]
 

@@ -7,10 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mnemosyne.domain.cost.prompt import Ttl
-from mnemosyne_lab.evaluation.policy import MODEL, Settings
+from mnemosyne_lab.evaluation.policy import MODEL, Settings, api
 from mnemosyne_lab.evaluation.reading import recording
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.tariffs import api
 from mnemosyne_lab.evaluation.trace import Trace, trace_of
 
 Json = dict[str, Any]

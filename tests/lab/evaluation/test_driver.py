@@ -19,11 +19,21 @@ from mnemosyne.domain.window.policies import Chosen, is_conversation, lower, pla
 from mnemosyne_lab.evaluation.demand import demands
 from mnemosyne_lab.evaluation.driver import CALL_TOKENS, SUMMARY_REQUEST, simulate
 from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED, age
-from mnemosyne_lab.evaluation.policy import MODEL, Policy, Settings
+from mnemosyne_lab.evaluation.policy import (
+    API_1H,
+    API_5M,
+    LOCAL,
+    MODEL,
+    OPENAI,
+    QUOTA,
+    TARIFFS,
+    JudgedTariff,
+    Policy,
+    Settings,
+)
 from mnemosyne_lab.evaluation.reading import recording
 from mnemosyne_lab.evaluation.results import SessionResult, ends_of
 from mnemosyne_lab.evaluation.sizing import Sized
-from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, OPENAI, QUOTA, TARIFFS, JudgedTariff
 from mnemosyne_lab.evaluation.trace import Trace, trace_of
 from tests.lab.evaluation.recordings import LONG, STEPS, Step, long_trace, session, sized, traced
 from tests.profiles import examples

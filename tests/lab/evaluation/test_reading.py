@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from mnemosyne.domain.objects.events import BlockPlace
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne_lab.evaluation.policies import UNMANAGED
-from mnemosyne_lab.evaluation.policy import Settings
+from mnemosyne_lab.evaluation.policy import API_5M, Settings
 from mnemosyne_lab.evaluation.reading import GAP, Unreadable, read, recording
 from mnemosyne_lab.evaluation.running import RunPlan, evaluate_recordings
-from mnemosyne_lab.evaluation.tariffs import API_5M
 from mnemosyne_lab.evaluation.trace import Trace, trace_of
 from mnemosyne_lab.evaluation.transcripts import lines_of
 from tests.damaged import chances, damage_lines

@@ -11,7 +11,7 @@ from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.cost.prompt import Prompt, PromptBlock, Tier
 from mnemosyne.domain.cost.tariffs import FOREVER
 from mnemosyne.errors import BadOption
-from mnemosyne_lab.evaluation.tariffs import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, as_slot, choose_tariffs
+from mnemosyne_lab.evaluation.policy import API_1H, API_5M, LOCAL, QUOTA, TARIFFS, as_slot, choose_tariffs
 from tests.profiles import examples
 
 OPUS = in_force().prices["claude-opus-4-5"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemosyne_lab.evaluation.tariffs import LOCAL
+from mnemosyne_lab.evaluation.policy import LOCAL
 from mnemosyne_lab.evaluation.what_if import WhatIf, what_if
 from tests.damaged import chances, damage_lines
 from tests.lab.evaluation.transcripts_made import Transcript

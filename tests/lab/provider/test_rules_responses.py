@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemosyne_lab.provider.responses import seal
+from mnemosyne_lab.provider.openai_messages import seal
 from mnemosyne_lab.provider.rules_openai import find_responses_violations
 from tests.lab.provider.building import Json
 from tests.lab.provider.building_openai import asked, item_call, item_result

@@ -9,7 +9,7 @@ import pytest
 from mnemosyne.domain.helper.task import Accepted, Rejected
 from mnemosyne_lab.evaluation.judging import EQUIVALENT
 from mnemosyne_lab.trial.judging import DISAGREE, JUDGE_RUNS, JudgedTrial, RunsVerdict, combine, list_pairs
-from mnemosyne_lab.trial.record import RunResult
+from mnemosyne_lab.trial.tasks import RunResult
 
 FIXED = "+    return int(text or 0)"
 LISTED = "+    return [int(each) for each in text]"

@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from mnemosyne.errors import BadConfiguration
-from mnemosyne_lab.trial.record import RunResult, TrialRecord, TrialTerms, count_pairs
 from mnemosyne_lab.trial.statistics import PairCounts
+from mnemosyne_lab.trial.tasks import RunResult, TrialRecord, TrialTerms, count_pairs
 
 TERMS = TrialTerms(tasks="d", seed=1, urls={"with": "http://a", "without": "http://b"})
 

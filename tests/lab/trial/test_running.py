@@ -9,9 +9,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from mnemosyne_lab.trial.record import RunResult
 from mnemosyne_lab.trial.running import Arm, run_pairs, run_task
-from mnemosyne_lab.trial.tasks import PlannedRun, TrialTask, order_runs
+from mnemosyne_lab.trial.tasks import PlannedRun, RunResult, TrialTask, order_runs
 
 ARMS = {"with": Arm(url="http://ours/", environ={"KEY": "own"}), "without": Arm(url="http://theirs")}
 TASK = TrialTask(name="t", command="true", check="true", folder=None, seconds=60)

@@ -28,10 +28,10 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.submitted import hash_prompt
 from mnemosyne.services.knowledge import KnowledgeService, WriteStamp
-from mnemosyne_lab.helper import Label, answer_by_labels
 from tests.actors.support import OK
 from tests.actors.support import headers as headers_of
 from tests.http.test_learned_facts import reading
+from tests.scripted_helper import Label, answer_by_labels
 from tests.services.talking import body
 
 LABELS = Path(__file__).parent / "data" / "facts.json"

@@ -11,10 +11,10 @@ import attrs
 from campaigns.seeds.place import SMALL, Output, Place, opened
 from mnemosyne.domain.objects.events import ObjectSummarized
 from mnemosyne.domain.window.ages import AGES
-from mnemosyne_lab.helper import Json, Label
 from tests.actors.summaries import long_text
 from tests.http.managing import recall, restore, text, think
 from tests.http.test_epochs import edit, read, run
+from tests.scripted_helper import Json, Label
 
 SESSION = "auth"
 MIDDLEWARE, TESTS, MIGRATION, SEED = (

@@ -20,13 +20,13 @@ from mnemosyne.app.read_models import open_read_models
 from mnemosyne.data_dir import local_token
 from mnemosyne.http.inspector.api import ROOT
 from mnemosyne.projections.catalog import ALL
-from mnemosyne_lab.helper import Endpoint, Label, answer_by_labels, open_endpoint
 from tests.app.home import Home, at_home
 from tests.cli.support import MNEMOSYNE, mnemosyne
 from tests.cli.test_mcp import call as call_tool
 from tests.http.managing import Client, Json, assert_nothing_of_ours, model_says, script, text
 from tests.http.test_epochs import TOOLS
 from tests.http.test_session_knowledge import Working
+from tests.scripted_helper import Endpoint, Label, answer_by_labels, open_endpoint
 from tests.waiting import DEADLINE, LOOKS
 
 SMALL = ("--manage-window", "20000")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from campaigns.seeds.place import INSTRUCTIONS, Place, opened
-from mnemosyne_lab.helper import Json
 from tests.http.managing import text, think
 from tests.http.test_session_knowledge import blocks
+from tests.scripted_helper import Json
 
 STEPS = ("Make the tables", "Write the login", "Test the login")
 DATABASE = "we use PostgreSQL for the database."

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from campaigns.seeds.place import INSTRUCTIONS, Place, opened
-from mnemosyne_lab.helper import Json
 from tests.http.managing import text
 from tests.http.test_session_knowledge import blocks
+from tests.scripted_helper import Json
 
 FIFTY, FIFTY_FIVE = "The user wants to retire at 50", "The user wants to retire at 55"
 FUNDS, WHY = "Suggest funds only, no single stocks", "They lost money with two stocks in 2019."

@@ -5,8 +5,8 @@ nothing.
 import json
 
 from campaigns.seeds.auth_work import ANSWER, EXPIRED, LOSSES, MIDDLEWARE, MIGRATION, QUESTION, SESSION, SUMMARY, Seen
-from mnemosyne_lab.helper import SentTask, read_sent
 from tests.cli.support import mnemosyne
+from tests.scripted_helper import SentTask, read_sent
 
 
 def asked(seen: Seen, task: str) -> list[SentTask]:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mnemosyne.app.threads import in_a_thread
-from mnemosyne_lab.helper import Answer, Endpoint, Json, open_endpoint, says
 from tests.adapters.log_support import query
 from tests.cli.logs import PARSER
 from tests.cli.running import run, run_json
 from tests.cli.test_mcp import agent_in, call
+from tests.scripted_helper import Answer, Endpoint, Json, open_endpoint, says
 
 QUESTION = ("ask", "mine", "what raises ERR_HEADER_2041?")
 QUOTE = "raise ParseFailed(ERR_HEADER_2041)"

@@ -31,7 +31,6 @@ from mnemosyne.domain.session.round_events import RoundFinished
 from mnemosyne.figures import dollars_text
 from mnemosyne.replay.deciding import review
 from mnemosyne.services import memories
-from mnemosyne_lab.helper import Answer, Endpoint, Json, open_endpoint, says
 from tests.actors.spending import EnoughTurns, LoggedSpending
 from tests.actors.summaries import ENOUGH_MONEY
 from tests.actors.support import IDENTITY, PATIENT, StoppableLog
@@ -40,6 +39,7 @@ from tests.http.evicting import DECIDED, Index, read_and_evict
 from tests.http.managing import Client, Stage, open_stage, recall, text
 from tests.http.test_epochs import SMALL, answer, client_of
 from tests.profiles import rarely
+from tests.scripted_helper import Answer, Endpoint, Json, open_endpoint, says
 from tests.services.talking import Plain
 from tests.waiting import DEADLINE
 

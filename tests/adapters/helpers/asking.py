@@ -8,7 +8,7 @@ import pytest
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.config import Config, load
 from mnemosyne.domain.helper.model import ClientKey, HelperFailed, HelperImage, HelperModel, HelperPrompt
-from mnemosyne_lab.helper import Answer, Endpoint, Json, open_endpoint
+from tests.scripted_helper import Answer, Endpoint, Json, open_endpoint
 
 HELPERS = ("anthropic", "openai")
 KINDS = (*HELPERS, "client/messages", "client/chat")

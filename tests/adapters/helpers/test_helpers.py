@@ -10,7 +10,6 @@ import trio
 from mnemosyne.adapters.helpers.endpoint import IMAGE_REFUSALS, LARGEST_ANSWER
 from mnemosyne.domain.cost.prices import Tokens
 from mnemosyne.domain.helper.model import HelperFailed
-from mnemosyne_lab.helper import USED, Answer, Json, open_endpoint, says
 from tests.adapters.helpers.asking import (
     CLIENT_KEYS,
     IMAGE,
@@ -22,6 +21,7 @@ from tests.adapters.helpers.asking import (
     open_model,
     settings,
 )
+from tests.scripted_helper import USED, Answer, Json, open_endpoint, says
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 

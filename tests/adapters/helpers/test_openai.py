@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from mnemosyne.domain.helper.model import HelperFailed
-from mnemosyne_lab.helper import Answer, Json, says
 from tests.adapters.helpers.asking import IMAGE, PROMPT, failure, open_both
+from tests.scripted_helper import Answer, Json, says
 
 FORMS = ["temperature json_schema", "reasoning_effort json_schema", "temperature json_object", "temperature"]
 """The forms of a request in the order of attempts."""

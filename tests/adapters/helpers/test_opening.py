@@ -9,8 +9,8 @@ from mnemosyne.domain.cost.catalogue import in_force
 from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.helper.model import FREE, ClientKey, HelperFailed
 from mnemosyne.errors import BadConfiguration
-from mnemosyne_lab.helper import open_endpoint, says
 from tests.adapters.helpers.asking import CLIENT_KEYS, ENVIRON, HELPERS, KINDS, PROMPT, open_both, open_model, settings
+from tests.scripted_helper import open_endpoint, says
 
 NOWHERE = "http://127.0.0.1:9"
 

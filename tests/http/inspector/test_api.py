@@ -13,8 +13,8 @@ from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.http.inspector.api import LINES, ROOT
 from mnemosyne.page_links import PageRole
 from mnemosyne.services.memory_operations import OPERATIONS
-from mnemosyne_lab.helper import open_endpoint, says
 from tests.http.inspector.shown import TOKEN, Pages, open_pages
+from tests.scripted_helper import open_endpoint, says
 
 
 @attrs.frozen

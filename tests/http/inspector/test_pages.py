@@ -28,10 +28,10 @@ from mnemosyne.services.forgetting import forget
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.savings import read_savings
 from mnemosyne.services.usage import read_usage
-from mnemosyne_lab.helper import Answer, open_endpoint, says
 from tests.adapters.log_support import query
 from tests.http.inspector.conftest import ShownLog
 from tests.http.inspector.shown import NASTY, NOW, TITLE, TOKEN, Pages, fill, open_pages, session, settings
+from tests.scripted_helper import Answer, open_endpoint, says
 
 LOOKED_AT = (
     "/-/",

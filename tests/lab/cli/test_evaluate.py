@@ -13,13 +13,13 @@ from click.testing import CliRunner, Result
 
 from mnemosyne.cli import main
 from mnemosyne.services.exporting import export
-from mnemosyne_lab.helper import Label, answer_by_labels, open_endpoint
 from tests.actors.support import CODEC, StoppableLog
 from tests.adapters.log_support import stream
 from tests.domain.wire.dialects import WRITTEN, Written
 from tests.http.test_dialects import talk
 from tests.lab.evaluation.recordings import LONG, line_of, session
 from tests.lab.evaluation.test_report_json import SESSION_KEYS
+from tests.scripted_helper import Label, answer_by_labels, open_endpoint
 from tests.services.talking import Plain, rich_session, talking
 
 SUMS = {*SESSION_KEYS} - {"name"}

@@ -9,12 +9,12 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne_lab.helper import Answer, Json, open_endpoint, read_sent, says
 from mnemosyne_lab.provider import from_data
 from mnemosyne_lab.trial.report import TrialResult, render
 from mnemosyne_lab.trial.tasks import RunResult
 from tests.cli.support import environ_for, invoked, serving
 from tests.clients.provider import standin_in_a_thread
+from tests.scripted_helper import Answer, Json, open_endpoint, read_sent, says
 
 ASK = """
 import json, os, sys, urllib.request

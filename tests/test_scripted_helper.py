@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 import pytest
 
-from mnemosyne_lab.helper import Label, answer_by_labels, read_sent
 from tests.adapters.helpers.asking import PROMPT, open_both
 from tests.profiles import rarely
+from tests.scripted_helper import Label, answer_by_labels, read_sent
 
 FENCE = "0123456789abcdef01234567"
 SCHEMA = {

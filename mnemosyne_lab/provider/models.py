@@ -12,18 +12,17 @@ from mnemosyne.domain.cost.tariffs import Caching, Tariff
 
 @attrs.frozen
 class ServedModel:
+    """``prefix`` is the family's name in ``models.toml``. A model may bind a thinking signature to the conversation
+    before it, refuse a `tool_choice` of type `any` or `tool`, refuse messages with role `system`, or take tools that
+    such a message adds and removes.
+    """
+
     prefix: str
-    """The family's name in ``models.toml``."""
     version: tuple[int, int]
-    """Generation, e.g. (4, 6)."""
     binds_thinking: bool = False
-    """A thinking signature is bound to the conversation before it."""
     refuses_forced_tools: bool = False
-    """`tool_choice` of type `any` or `tool` is an error."""
     refuses_system_messages: bool = False
-    """A message with role `system` is an error."""
     changes_tools: bool = False
-    """A message with role `system` may add and remove tools."""
 
     @property
     def window(self) -> int:

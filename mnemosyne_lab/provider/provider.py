@@ -48,24 +48,25 @@ _NO_KEY = (
 
 @attrs.frozen
 class Received:
+    """A request: its ``number`` from 1, and when its head arrived, in seconds of the server's clock."""
+
     number: int
-    """Order of arrival, from 1."""
     method: str
     target: str
-    """As in the request line."""
     headers: Headers
     body: bytes
     at: float
-    """When its head arrived, in seconds of the server's clock."""
 
 
 @attrs.frozen
 class Answer:
+    """``rule`` is the name or number of the script's rule; empty for defaults and refusals. Call ``begin`` when the
+    response starts: the request's cache writes become readable.
+    """
+
     steps: list[Step]
     rule: str = ""
-    """The name or number of the script's rule; empty for defaults and refusals."""
     begin: Callable[[], None] | None = None
-    """Call it when the response starts: the request's cache writes become readable."""
 
 
 @attrs.frozen

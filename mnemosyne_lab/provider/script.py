@@ -31,72 +31,66 @@ Place = int | str
 
 @attrs.frozen(kw_only=True)
 class When:
-    """Which requests a rule fits: all given conditions hold. Without conditions it fits every request."""
+    """Which requests a rule fits: all given conditions hold. Without conditions it fits every request.
+
+    ``lane`` is `side` without tools, `agent` with a sub-agent's header (``agent`` is the value of
+    `x-claude-code-agent-id`), `main` otherwise. ``prompt`` occurs in the last user turn that answers no tool, ``last``
+    in the last one of all, ``system`` in the system prompt. ``tools``: whether the request offers any; ``tool``: one of
+    that name. ``model`` is a shell pattern. ``after_tools``: whether the last turn brings tool results; ``rounds``:
+    exactly that many user turns with tool results follow the last typed prompt. ``request`` is the n-th POST of a
+    message to this server, from 1.
+    """
 
     lane: Literal["main", "agent", "side"] | None = None
-    """`side`: no tools; `agent`: a sub-agent's header; `main`: the rest."""
     prompt: str | None = None
-    """Occurs in the last user turn that answers no tool."""
     last: str | None = None
-    """Occurs in the last user turn, tool results included."""
     system: str | None = None
-    """Occurs in the system prompt."""
     tools: bool | None = None
-    """Whether the request offers tools."""
     tool: str | None = None
-    """A tool of that name is offered."""
     model: str | None = None
-    """Shell pattern for the model, e.g. `claude-haiku-*`."""
     after_tools: bool | None = None
-    """Whether the last turn brings tool results."""
     rounds: int | None = None
-    """Exactly that many user turns with tool results follow the last typed prompt."""
     request: int | None = None
-    """The n-th POST of a message to this server, from 1."""
     agent: str | None = None
-    """The value of the `x-claude-code-agent-id` header."""
     stream: bool | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    """How fast a reply arrives, in seconds, and in what pieces. All is instant by default."""
+    """How fast a reply arrives: seconds before the head (``first``) and before each delta, and the characters of text,
+    thinking or tool input in a delta. By default all is instant. ``ping``: after `message_start`, as the API sends.
+    """
 
     first: float = 0
-    """Before the head of the response."""
     between: float = 0
-    """Before each delta."""
     characters: int = 24
-    """Of text, thinking or tool input in one delta."""
     ping: bool = True
-    """A `ping` after `message_start`, as the API sends."""
 
 
 @attrs.frozen(kw_only=True)
 class Transport:
-    """How the bytes of a reply travel."""
+    """How the bytes of a reply travel. ``framing``: a chunk for each event, for each byte, for all, or these sizes in
+    bytes, over and over. ``gzip``: if the client accepts it. ``close_after``: close the idle connection after the
+    response, without having announced it. ``headers`` are added to the response.
+    """
 
     framing: Literal["frame", "byte", "whole"] | list[int] = "frame"
-    """One chunk for each event, for each byte, for all; or these sizes in bytes, over and over."""
     gzip: bool = False
-    """Compress when the client accepts gzip."""
     close_after: bool = False
-    """Close the idle connection after the response, without having announced it."""
     headers: list[tuple[str, str]] = attrs.field(factory=list)
-    """Added to the response."""
 
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """A reply that is an error of the API, with its JSON body."""
+    """A reply that is an error of the API, with its JSON body; ``type`` and ``message`` default by status.
+    ``retry_after`` is in seconds.
+    """
 
     status: int
     type: str | None = None
-    """The API's name; by default the one that belongs to the status."""
     message: str | None = None
     headers: list[tuple[str, str]] = attrs.field(factory=list)
     retry_after: float | None = None
-    """Seconds."""
 
 
 @attrs.frozen(kw_only=True)
@@ -172,22 +166,22 @@ class WireFault:
 
 @attrs.frozen(kw_only=True)
 class ScriptedReply:
-    """A reply of the model, or a failure. At most one of `failure` and `raw` replaces the message."""
+    """A reply of the model, or a failure. At most one of ``failure`` and ``raw`` replaces the message.
+
+    ``content`` has blocks: `text`, `thinking`, `redacted_thinking`, `tool_use` (name and input; the id is made), or any
+    other type, which is sent whole; ``text`` is one text block after them. Each dialect writes them as its own; a tool
+    of type `custom` gets the input's `input`, a text. ``stop_reason`` is by default `tool_use` when a tool is called,
+    else `end_turn`; the other dialects say the same in their words. ``usage`` overrides fields of the computed usage,
+    ``diagnostics`` the result of a cache comparison that the request asks for.
+    """
 
     text: str | None = None
-    """Shorthand for one text block after those of `content`."""
     content: list[dict[str, Any]] = attrs.field(factory=list)
-    """Blocks: `text`, `thinking`, `redacted_thinking`, `tool_use` (name and input; the id is made), or any other type,
-    which is sent whole. Each dialect writes them as its own; a tool of type `custom` gets the input's `input`, a text.
-    """
     stop_reason: str | None = None
-    """By default `tool_use` when a tool is called, else `end_turn`; the other dialects say the same in their words."""
     stop_sequence: str | None = None
     stop_details: dict[str, Any] | None = None
     usage: dict[str, Any] = attrs.field(factory=dict)
-    """Overrides fields of the computed usage."""
     diagnostics: dict[str, Any] | None = None
-    """Replaces the result of a cache comparison that the request asks for."""
     pace: Pace = attrs.field(factory=Pace)
     transport: Transport = attrs.field(factory=Transport)
     faults: list[WireFault] = attrs.field(factory=list)
@@ -212,16 +206,17 @@ class ScriptedReply:
 
 @attrs.frozen(kw_only=True)
 class ScriptRule:
-    """A condition and what to answer: `reply` always, or `replies[n]` after n rounds of tools."""
+    """A condition and what to answer: ``reply`` always, or ``replies[n]`` after n rounds of tools. It answers that many
+    ``times``, then fits none: for faults that pass. ``counting``: the rule is for count_tokens alone, and its reply can
+    only be ``failure`` or ``raw``. ``name`` is for reports.
+    """
 
     when: When = attrs.field(factory=When)
     reply: ScriptedReply | None = None
     replies: list[ScriptedReply] = attrs.field(factory=list)
     times: int | None = None
-    """Answers that many requests, then fits none; for faults that pass."""
     name: str = ""
     counting: bool = False
-    """The rule is for count_tokens, and for nothing else; its reply can only be `failure` or `raw`."""
 
     def __attrs_post_init__(self) -> None:
         if (self.reply is None) == (not self.replies):
@@ -236,17 +231,16 @@ class ScriptRule:
 
 @attrs.frozen(kw_only=True)
 class Script:
-    """All rules, and the default reply."""
+    """All rules, and the ``default`` reply to requests with tools that fit none. ``window`` are the tokens of input
+    accepted instead of the model's own limit. Without ``diagnostics``, a request for them gets an error 400.
+    ``refused_betas`` are names in `anthropic-beta` that this account may not use.
+    """
 
     rules: list[ScriptRule] = attrs.field(factory=list)
     default: ScriptedReply | None = None
-    """For requests with tools that fit no rule."""
     window: int | None = None
-    """Tokens of input accepted, instead of the model's own limit."""
     diagnostics: bool = True
-    """Whether a request may ask for cache diagnostics; otherwise it gets an error 400."""
     refused_betas: list[str] = attrs.field(factory=list)
-    """Names in `anthropic-beta` that this account may not use."""
 
 
 def _place(value: Any, _: Any) -> Place:

@@ -29,28 +29,24 @@ _READ = 65536
 
 @attrs.define
 class HttpExchange:
+    """A request and its response as far as it was sent: its body without chunk framing (``payload``), and every byte on
+    the wire. ``number`` and ``connection`` count from 1; ``at`` is when the head arrived, in seconds of the server's
+    clock. ``rule`` is the name or number of the script's rule that answered.
+    """
+
     number: int
-    """Order of arrival of the requests' heads, from 1."""
     connection: int
-    """Which TCP connection, from 1 in order of acceptance."""
     at: float
-    """Arrival of the head, in seconds of the server's clock."""
     method: str
     target: str
-    """As it stood in the request line."""
     headers: list[tuple[bytes, bytes]]
-    """In order, names in the client's own case."""
     body: bytes = b""
     rule: str = ""
-    """The name or number of the script's rule that answered."""
     status: int | None = None
     reply_headers: list[tuple[str, str]] = attrs.field(factory=list)
     payload: bytearray = attrs.field(factory=bytearray)
-    """The response's body, without chunk framing, as far as it was sent."""
     wire: bytearray = attrs.field(factory=bytearray)
-    """Everything that was written to the connection for this response."""
     complete: bool = False
-    """The response was sent to its end."""
 
     def json(self) -> Any:
         """The request's body, decoded. Raises ValueError when it is not JSON."""

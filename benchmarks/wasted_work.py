@@ -127,7 +127,7 @@ def sessions(quick: bool) -> Iterator[Session]:
             continue
         sized, wanted = Sized(trace, Settings(model=own_model(trace.model))), demands(trace)
         sample = _Evictions(sized)
-        simulate(sized, wanted, policy, simulate(sized, wanted, UNMANAGED), sample=sample)
+        simulate(sized, wanted, policy, simulate(sized, wanted, UNMANAGED), observe=sample.add)
         results = sum(len(line) for message in trace.messages for line in _lines(message)) / CHARACTERS
         pairs = [(measure(trace, turn - WINDOW), measure(trace, turn)) for turn in turns]
         yield Session(trace.name, np.reshape(pairs, (-1, 2, 2 * CLASSES + 2)), sample.evicted, results)

@@ -162,10 +162,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "data that the driver reads and fills",
         "lab/evaluation/policy lab/evaluation/trace",
     ),
-    "lab/evaluation/test_report_html.py": (
-        "figures are parts of the page",
-        "lab/evaluation/report_figures",
-    ),
     "lab/provider/test_rules.py": (
         "rules are told by the requests that they refuse",
         "lab/provider/reading lab/provider/models lab/provider/choosing",

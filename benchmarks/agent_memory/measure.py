@@ -103,7 +103,7 @@ def look(recorded: Trace, questions: Sequence[Question]) -> dict[str, dict[str, 
     found: dict[str, dict[str, bool]] = {}
     for policy in policies():
         watcher = Watcher(by_turn)
-        simulate(sized, (), policy, reality, sample=watcher)
+        simulate(sized, (), policy, reality, observe=watcher.add)
         found[policy.name] = watcher.in_sight
     return found
 

@@ -6,20 +6,18 @@ from typing import Any
 
 from mnemosyne.cli.printing import PAGE_WIDTH, table_lines, terminal_width
 from mnemosyne.figures import plural, printable
-from mnemosyne_lab.evaluation.report_figures import (
+from mnemosyne_lab.evaluation.report_json import (
     AGAINST,
-    BEST,
     COLUMNS,
     LIMITS,
     STRETCHES,
     STRETCHES_SHOWN,
-    best,
     denominator,
+    report,
     rows_of_comparisons,
     rows_of_dearer,
     wire_sentence,
 )
-from mnemosyne_lab.evaluation.report_json import report
 from mnemosyne_lab.evaluation.results import Evaluation
 
 
@@ -29,8 +27,6 @@ def render_evaluation(evaluation: Evaluation, *, width: int | None = None) -> st
     lines: list[str] = []
     if told["verdict"]:
         lines += [printable(told["verdict"]), ""]
-        if len(told["verdicts"]) > 1:
-            lines += [*_grid(told["verdicts"].items(), width), ""]
     if told["window"]:
         lines += [*map(printable, told["window"]), ""]
     if told["policies"]:
@@ -43,12 +39,10 @@ def render_evaluation(evaluation: Evaluation, *, width: int | None = None) -> st
 
 def _table(policies: Mapping[str, Any], width: int | None) -> list[str]:
     titles = [column.title for column in COLUMNS]
-    winners = {column.title: best(column, policies) for column in COLUMNS}
-    rows = []
-    for name, policy in policies.items():
-        # A place is kept for the mark, so that the digits of a column stay under each other.
-        marked = [each.text(policy["totals"]) + (BEST if name in winners[each.title] else " ") for each in COLUMNS]
-        rows.append([name + (" (bound)" if policy["bound"] else ""), *marked])
+    rows = [
+        [name + (" (bound)" if policy["bound"] else ""), *(each.text(policy["totals"]) for each in COLUMNS)]
+        for name, policy in policies.items()
+    ]
     return table_lines(["policy", *titles], rows, right=titles, spare=("$", "epochs"), width=width)
 
 
@@ -99,7 +93,6 @@ def _meanings(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     policies = told["policies"]
     for column in COLUMNS:
         yield column.title, column.words
-    yield BEST, "the best of those policies that evict and do not know the future"
     if any(policy["bound"] for policy in policies.values()):
         yield "bound", "knows the future: a limit, not a candidate"
     for name, policy in policies.items():

@@ -182,22 +182,16 @@ def _row(evaluation: "Evaluation", tariff: str) -> list[str]:
     assert real is not None
     assert native is not None
     in_money = tariff.startswith("api")
-
-    def amounts(found: "PolicyComparison") -> tuple[float, float]:
-        if in_money:
-            return found.nanodollars_against, found.nanodollars
-        return float(found.billed_against), float(found.billed)
-
-    def render(amount: float) -> str:
-        return dollars_text(round(amount)) if in_money else count_text(round(amount))
-
-    without, ours = amounts(real)
+    name, show = ("nanodollars", dollars_text) if in_money else ("billed", count_text)
+    without, ours, other = (
+        round(getattr(*each)) for each in ((real, f"{name}_against"), (real, name), (native, f"{name}_against"))
+    )
     return [
         tariff,
-        render(without),
-        render(ours),
-        f"{100 * (ours / without - 1):+.0f} %" if without else "-",
-        render(amounts(native)[0]),
+        show(without),
+        show(ours),
+        "-" if real.ratio is None else f"{100 * float(real.ratio - 1):+.0f} %",
+        show(other),
         "-" if real.dearest is None else f"{float(real.dearest):.3f}",
         f"{100 * real.ends_dearer / max(1, real.ends):.1f} %",
     ]

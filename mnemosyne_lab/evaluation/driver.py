@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Protocol
 
 import attrs
 
@@ -60,16 +59,8 @@ BETAS = (("anthropic-beta", "per-turn-control-2026-07-01"),)
 """A beta that the wire rules must allow: recorded clients change the effort in mid-history."""
 
 
-class Observer(Protocol):
-    """Sees each request: the objects below full fidelity, the texts of the window, and the demands of its reply."""
-
-    def add(
-        self,
-        request: TraceRequest,
-        shortened: Mapping[str, Fidelity],
-        window: Callable[[], Iterable[str]],
-        demands: Sequence[Demand],
-    ) -> None: ...
+Observe = Callable[[TraceRequest, Mapping[str, Fidelity], Callable[[], Iterable[str]], Sequence[Demand]], None]
+"""Sees each request: the objects below full fidelity, the texts of the window, and the demands of its reply."""
 
 
 def simulate(
@@ -78,9 +69,9 @@ def simulate(
     policy: Policy,
     unmanaged: SessionResult | None = None,
     step: Step = pass_on,
-    sample: Observer | None = None,
+    observe: Observe | None = None,
 ) -> SessionResult:
-    """Drive one session. ``unmanaged`` is its result without a policy; None while that is computed. ``sample`` sees
+    """Drive one session. ``unmanaged`` is its result without a policy; None while that is computed. ``observe`` sees
     each request before its reply.
     """
     if policy.for_trace is not None:
@@ -92,8 +83,8 @@ def simulate(
     for request in sized.trace.requests:
         run.send(request)
         needed = wanted.get(request.turn, ())
-        if sample is not None:
-            sample.add(request, run.list_shortened(), run.list_texts, needed)
+        if observe is not None:
+            observe(request, run.list_shortened(), run.list_texts, needed)
         run.answer(request, needed)
         step()
     return run.result()
@@ -455,7 +446,6 @@ class _Run:
         return self._sized.list_texts(self._wire)
 
     def list_shortened(self) -> Mapping[str, Fidelity]:
-        """The objects of the window below full fidelity, unless they were restored."""
         known = (each.item.id for each in self._visible if each.item.id not in self._restored)
         return {key: self._fidelity[key] for key in known if key in self._fidelity}
 

@@ -1,13 +1,4 @@
-"""Read recorded sessions.
-
-FILE is JSON Lines, one session a line: ``{name, model, messages, turns, resets}``. ``messages`` is the whole history in
-the form of the Messages API; request k holds the first ``turns[k].msg`` of them, and the next one is its answer.
-``turns[k].ts`` is when it was sent (ISO 8601); ``resets`` says where the client dropped its history: kind ``compact``,
-``before_msg``, the ``summary`` that it continued with, and ``trigger`` ``auto`` or ``manual``. ``head`` has the
-session's own ``system`` and ``tools``, ``turns[k].output`` the tokens of a reply. ``nanodollars`` is the recorded cost
-without Mnemosyne, ``developer`` a name of its user. Anything else is ignored.
-A FILE may also be one that `mnemosyne export` wrote.
-"""
+"""Read recorded sessions: JSON Lines as docs/evaluation.md describes them, or a file that `mnemosyne export` wrote."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

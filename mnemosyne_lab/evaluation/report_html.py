@@ -13,8 +13,7 @@ from markupsafe import Markup
 
 from mnemosyne.figures import printable
 from mnemosyne.http.inspector.session_report import read_styles
-from mnemosyne_lab.evaluation import report_figures
-from mnemosyne_lab.evaluation.report_figures import COLUMNS, best
+from mnemosyne_lab.evaluation import report_json
 from mnemosyne_lab.evaluation.report_json import report
 from mnemosyne_lab.evaluation.results import DEARER, Evaluation
 
@@ -30,10 +29,9 @@ def report_html(evaluation: Evaluation) -> str:
     environment.filters.update(printable=lambda value: printable(str(value)))
     return environment.from_string(_read("report_page.html")).render(
         told=told,
-        names=report_figures,
+        names=report_json,
         verdict=" ".join([told["verdict"] or "", *told["window"]]).strip(),
-        winners={column.title: best(column, policies) for column in COLUMNS},
-        rows=report_figures.rows_of_comparisons(told),
+        rows=report_json.rows_of_comparisons(told),
         chosen=chosen or "no policy",
         sessions=sorted(ratios, key=lambda each: -each[0]),
         dearer=float(DEARER),

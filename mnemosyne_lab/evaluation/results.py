@@ -167,7 +167,7 @@ class Evaluation:
     """The result of a run. ``settings`` are its options, ``skipped`` has a sentence with file and line for each
     unusable input. ``comparisons`` are of each policy with each alternative under each tariff; ``legend`` explains them
     by name. ``verdict`` is the result in a sentence, ``judged`` the policy that it is about (None if nothing was
-    managed), ``verdicts`` one for each tariff. ``window`` describes the effect of a limited window, if there is one.
+    managed). ``window`` describes the effect of a limited window, if there is one.
     ``developers`` is how many developers the sessions are of, 0 if that is not known of all. ``judge`` is the result of
     a helper model that compared contexts, if one was used.
     """
@@ -178,7 +178,6 @@ class Evaluation:
     comparisons: Sequence[PolicyComparison] = ()
     legend: Mapping[str, str] = attrs.field(factory=dict)
     verdict: str | None = None
-    verdicts: Mapping[str, str] = attrs.field(factory=dict)
     judged: str | None = None
     window: Sequence[str] = ()
     developers: int = 0

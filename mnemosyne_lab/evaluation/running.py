@@ -28,7 +28,6 @@ from mnemosyne_lab.evaluation.verdict import (
     render_window,
     split_too_small,
     verdict,
-    verdicts,
 )
 
 
@@ -115,7 +114,6 @@ def evaluate_recordings(
     return attrs.evolve(
         found,
         verdict=verdict(found),
-        verdicts=verdicts([each for each in found.comparisons if each.policy == judged]),
         judged=judged,
         window=told,
     )
@@ -206,7 +204,8 @@ def _session(asked: RunPlan, recorded: Trace, step: Step) -> Driven:
             needed = wanted if (is_main and policy in policies) or policy.planner or policy.for_trace else ()
             sample = PlaceSample(under) if is_main and policy is sampled else None
             try:
-                driven = reality if policy is baseline else simulate(under, needed, policy, reality, step, sample)
+                observe = None if sample is None else sample.add
+                driven = reality if policy is baseline else simulate(under, needed, policy, reality, step, observe)
             except Exception as error:
                 if policy in POLICIES:
                     raise
@@ -218,12 +217,10 @@ def _session(asked: RunPlan, recorded: Trace, step: Step) -> Driven:
 
 
 def _list_tariffs(asked: RunPlan) -> Sequence[JudgedTariff]:
-    """The tariffs, the main one first."""
     return list(dict.fromkeys((asked.settings.tariff, *asked.tariffs)))
 
 
 def _list_driven(policies: Sequence[Policy]) -> Sequence[Policy]:
-    """The policies to drive, including the alternatives."""
     return list({each.name: each for each in (*DENOMINATORS, *policies)}.values())
 
 
@@ -235,7 +232,6 @@ def _comparisons(asked: RunPlan, policies: Sequence[Policy], results: Sequence[D
 
 
 def _legend(asked: RunPlan) -> dict[str, str]:
-    """Descriptions of the tariffs and alternatives, with their assumptions."""
     legend = {tariff.name: tariff.about for tariff in asked.tariffs}
     for policy in _list_denominators(asked):
         legend[policy.name] = policy.about + (f" A guess: {policy.guess}." if policy.guess else "")

@@ -108,7 +108,6 @@ def _measure_growth(
 
 
 def _add_sizes(sizes: Sequence[int], overhead: int, start: int, end: int) -> tuple[int, int]:
-    """The estimated size of some messages, and of their overhead."""
     return sum(sizes[start:end]), overhead * (end - start)
 
 
@@ -181,7 +180,6 @@ class Sized:
         return self._estimator.tokens(features_of_text(text))
 
     def under(self, settings: Settings) -> "Sized":
-        """The same under another tariff: everything is as large."""
         other = copy(self)
         other.settings = settings
         return other

@@ -30,6 +30,8 @@ from mnemosyne.domain.wire.normal_form import THINKING, content_blocks
 
 _USES = frozenset({LinkRelation.REFERENCES, LinkRelation.DEPENDS_ON, LinkRelation.CAUSED_BY})
 _UNSCORED = Admission(type_prior=0.0, novelty=0.0, utility=0.0, recency=0.0, score=0.0, admitted=False)
+_KEPT = ("kind", "role", "tags", "source_tool", "source_key", "places", "last_turn")
+_REMEMBERED = (*_KEPT, "first_turn", "stub", "key_entities")
 _TELLING = ("command", "pattern", "query", "url", "description", "prompt")
 """Inputs that identify a call; they stay visible until the object is evicted."""
 
@@ -180,7 +182,6 @@ class _Made:
         self._identify = partial(_id, sha256(recorded.name.encode("utf-8", "surrogatepass")).digest())
 
     def segment(self, request: TraceRequest) -> None:
-        """Segment the messages up to a request."""
         found = segment(self._seen[self._known.open : request.messages], self._known)
         first = len(self._drafts)
         ids = [self._identify(first + number, draft) for number, draft in enumerate(found.drafts)]
@@ -202,14 +203,7 @@ class _Made:
             texts, lost, asks = _list_renditions(draft)
             yield Item(
                 id=identity,
-                kind=draft.kind,
-                role=draft.role,
-                tags=draft.tags,
-                source_tool=draft.source_tool,
-                source_key=draft.source_key,
-                places=draft.places,
                 born=born,
-                last_turn=draft.last_turn,
                 text=draft.text,
                 texts=texts,
                 lost=lost,
@@ -217,6 +211,7 @@ class _Made:
                 parts=tuple(map(_name_part, _describe_parts(draft, self._seen))),
                 uses=tuple(self._uses.get(identity, ())),
                 superseded=self._superseded.get(identity),
+                **{name: getattr(draft, name) for name in _KEPT},
             )
 
 
@@ -261,23 +256,14 @@ def _memory_object(identity: str, draft: Draft, links: tuple[Link, ...]) -> Memo
         object=identity,
         branch="",
         turn=draft.last_turn,
-        kind=draft.kind,
-        role=draft.role,
-        source_tool=draft.source_tool,
-        source_key=draft.source_key,
-        tags=draft.tags,
-        first_turn=draft.first_turn,
-        last_turn=draft.last_turn,
-        places=draft.places,
         content=b"",
         size=len(draft.text),
         tokens=0,
-        stub=draft.stub,
         stub_tokens=0,
-        key_entities=draft.key_entities,
         links=links,
         admission=_UNSCORED,
         last_use=draft.last_turn,
+        **{name: getattr(draft, name) for name in _REMEMBERED},
     )
 
 

@@ -9,7 +9,7 @@ from statistics import median_low
 from mnemosyne.figures import dollars_text, plural
 from mnemosyne_lab.evaluation.policies import POLICIES
 from mnemosyne_lab.evaluation.policy import Policy
-from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyComparison, PolicyResult, SessionResult
+from mnemosyne_lab.evaluation.results import DEARER, Evaluation, PolicyResult, SessionResult
 
 OURS = "mnemosyne"
 
@@ -68,36 +68,6 @@ def closeness(evaluation: Evaluation) -> str | None:
     )
 
 
-WITHOUT = {"unmanaged": "what really happened", "uncompacted": "never compacting", "native": "the client of today"}
-
-
-def verdicts(comparisons: Sequence[PolicyComparison]) -> dict[str, str]:
-    """A sentence for each tariff, from the comparisons of one policy."""
-    return {
-        tariff: _sentence([each for each in comparisons if each.tariff == tariff])
-        for tariff in dict.fromkeys(each.tariff for each in comparisons)
-    }
-
-
-def _sentence(comparisons: Sequence[PolicyComparison]) -> str:
-    told = [
-        f"{_render_change(each.ratio)} {WITHOUT[each.against]}"
-        for each in comparisons
-        if each.ratio is not None and each.against in WITHOUT
-    ]
-    worst = max(comparisons, key=lambda each: Fraction(each.ends_dearer, each.ends or 1))
-    ends = "no end of a session more than 2 % dearer"
-    if worst.ends_dearer and worst.dearest_end is not None:
-        share, most = 100 * worst.ends_dearer / worst.ends, max(each.dearest_end or 0 for each in comparisons)
-        ends = f"{share:.2g} % of the ends more than 2 % dearer, up to {100 * float(most - 1):.0f} %"
-    return f"{', '.join(told)}; {ends}."
-
-
-def _render_change(ratio: Fraction) -> str:
-    percent = round(100 * float(ratio - 1), 1)
-    return f"{abs(percent)} % {'more' if percent > 0 else 'less'} than" if percent else "as much as"
-
-
 def _dearer(sessions: Sequence[SessionResult]) -> str:
     worst, count = max(each.ratio for each in sessions), sum(each.ratio > DEARER for each in sessions)
     if worst <= 1:
@@ -132,7 +102,6 @@ def split_too_small(
 
 
 def list_refused(session: SessionResult, window: int) -> list[int]:
-    """The indexes of the requests that exceed the window."""
     return [number for number, point in enumerate(session.points) if point.prompt > window]
 
 

@@ -7,7 +7,6 @@ import click
 import trio
 
 from mnemosyne.errors import BadConfiguration
-from mnemosyne_lab.provider.cache import LocalServer
 from mnemosyne_lab.provider.script import Script, load
 from mnemosyne_lab.provider.server import open_standin
 
@@ -40,25 +39,20 @@ An overloaded provider, twice, before it answers:
     "--script", "path", type=click.Path(path_type=Path), help="Script file, .toml or JSON. Without: default replies."
 )
 @click.option("--lenient", is_flag=True, help="Answer requests that break a rule of the API; note the violation only.")
-@click.option("--slots", type=click.IntRange(1), help="Keep so many prompts as a local server does, and tell timings.")
-@click.option("--prefill", default=0.0, type=click.FloatRange(0), help="With --slots: seconds for 1000 new tokens.")
-def main(port: int, path: Path | None, lenient: bool, slots: int | None, prefill: float) -> None:
+def main(port: int, path: Path | None, lenient: bool) -> None:
     """Play a provider on loopback, from a script, without a key or a network.
 
     It speaks the Anthropic Messages API, Chat Completions and Responses. It checks what the real APIs check (order of
     messages, tool results, cache markers, thinking signatures, sealed reasoning) and answers a violation with the API's
     own error. Prompt-cache usage is computed, not invented.
     """
-    if slots is None and prefill:
-        raise click.UsageError("--prefill needs --slots")
-    local = LocalServer(slots, prefill) if slots else None
     try:
         script = load(path) if path else Script()
     except BadConfiguration as problem:
         click.echo(f"standin: {problem}", err=True)
         sys.exit(2)
     try:
-        trio.run(_run, script, port, not lenient, local)
+        trio.run(_run, script, port, not lenient)
     except OSError as problem:
         click.echo(f"standin: cannot listen on 127.0.0.1:{port}: {problem.strerror or problem}", err=True)
         sys.exit(1)
@@ -66,8 +60,8 @@ def main(port: int, path: Path | None, lenient: bool, slots: int | None, prefill
         sys.exit(130)
 
 
-async def _run(script: Script, port: int, strict: bool, local: LocalServer | None) -> None:
-    async with open_standin(script, strict=strict, port=port, keep=1000, local=local) as server:
+async def _run(script: Script, port: int, strict: bool) -> None:
+    async with open_standin(script, strict=strict, port=port, keep=1000) as server:
         click.echo(f"standin listening on {server.url}")
         await trio.sleep_forever()
 

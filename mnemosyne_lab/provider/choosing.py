@@ -154,7 +154,6 @@ def _list_instructions(said: Iterable[Body]) -> list[str]:
 
 
 def tool_name(tool: dict[str, Json]) -> str:
-    """The name of a tool's definition, which is under the tool's type."""
     kind = str(tool.get("type"))
     return str(as_dict(tool.get(kind)).get("name", kind))
 

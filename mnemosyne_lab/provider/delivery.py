@@ -165,7 +165,7 @@ def deliver(
 
 def raw_steps(raw: Raw) -> list[Step]:
     """A literal response."""
-    body = raw.payload()
+    body = raw.body.encode()
     headers = list(raw.headers)
     if not {name.lower() for name, _ in raw.headers} & {"content-length", "transfer-encoding"}:
         headers.append(("content-length", str(len(body))))
@@ -234,11 +234,7 @@ def _list_fault_steps(
         case "bytes":
             yield Chunk(fault.text.encode())
         case "silence":
-            left = fault.seconds
-            while fault.ping_every and left > fault.ping_every:
-                yield from (Wait(fault.ping_every), Chunk(form.ping))
-                left -= fault.ping_every
-            yield Wait(left)
+            yield Wait(fault.seconds)
         case "error_event":
             yield Chunk(form.encode(form.make_error(fault.error_type, fault.text or "Overloaded")))
         case "cut":

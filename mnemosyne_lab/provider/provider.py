@@ -209,7 +209,6 @@ class Provider:
     def _look(
         self, body: Body, reply: ScriptedReply, at: float, *, keeps: bool
     ) -> tuple[Tokens, PrefixUse | None, Callable[[], None]]:
-        """The request's cache lookup, and the action for the beginning of its reply."""
         name = str(body.get("model", ""))
         prefixes = self._slots or self._find_automatic(name)
         if prefixes is None:

@@ -46,13 +46,11 @@ def _refuse_empty(rule: str, path: str) -> Violation:
 
 
 def _refuse_value(rule: str, found: Json, supported: Iterable[str], path: str) -> Violation:
-    """A value out of a closed list."""
     listed = ", ".join(f"'{each}'" for each in supported)
     return Violation(rule, f"Invalid value: '{found}'. Supported values are: {listed}.", path, "invalid_value")
 
 
 def _refuse_type(rule: str, expected: str, path: str) -> Violation:
-    """A value of the wrong JSON type."""
     return Violation(rule, f"Invalid type for '{path}': expected {expected}.", path, "invalid_type")
 
 

@@ -13,7 +13,6 @@ simultaneous clients do not disturb each other. The same data is written in JSON
          {"text": "All tests pass."}]}]}
 """
 
-import base64
 import json
 import tomllib
 from pathlib import Path
@@ -101,15 +100,6 @@ class Raw:
     reason: str = ""
     headers: list[tuple[str, str]] = attrs.field(factory=list)
     body: str = ""
-    base64: str | None = None
-    """The body's bytes, instead of `body`."""
-
-    def payload(self) -> bytes:
-        """The body's bytes. Raises ValueError when `base64` is not base64."""
-        return base64.b64decode(self.base64, validate=True) if self.base64 is not None else self.body.encode()
-
-    def __attrs_post_init__(self) -> None:
-        self.payload()
 
 
 @attrs.frozen(kw_only=True)
@@ -131,7 +121,7 @@ class WireFault:
     `ping`                    a `ping` at the place; a comment line in the dialects that have none
     `bytes`                   this `text`, literally, at the place
     `error_event`             an `error` event with this `error_type` and `text` at the place; the stream ends
-    `silence`                 nothing for `seconds` at the place, but a `ping` each `ping_every` seconds if given
+    `silence`                 nothing for `seconds` at the place
     `cut`                     the TCP connection breaks at the place, inside the next event if `inside` > 0
     `cut_before_reply`        the TCP connection breaks before any byte of the response
     ========================  ==================================================================================
@@ -157,7 +147,6 @@ class WireFault:
     text: str = ""
     error_type: str = "overloaded_error"
     seconds: float = 0
-    ping_every: float | None = None
     inside: int = 0
     """Bytes of the next event that still leave."""
     reset: bool = False

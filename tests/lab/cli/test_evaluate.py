@@ -144,9 +144,6 @@ def test_one_command_compares_under_every_tariff_with_all_alternatives(recorded:
         assert line[6] == f"{rows[0]['share_of_ends_dearer']:.1%}"
         for row, ratio in zip(rows, ratios, strict=True):
             assert f'<th scope="row">{tariff}</th><td class="text">{row["against"]}</td><td>{ratio}</td>' in page
-    for tariff, sentence in told["verdicts"].items():
-        assert [tariff, *sentence.split()[:3]] in [line[:4] for line in lines]
-        assert sentence.endswith("no end of a session more than 2 % dearer.") or "of the ends" in sentence
     assert "A guess: what it goes on with after a compaction" in " ".join(result.output.split())
     assert told["comparisons"][0]["ratio"] == told["policies"]["mnemosyne"]["totals"]["billed_ratio"]
 

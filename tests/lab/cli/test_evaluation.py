@@ -4,8 +4,7 @@ import attrs
 import pytest
 
 from mnemosyne_lab.cli.evaluation import render_evaluation
-from mnemosyne_lab.evaluation.report_figures import BEST, COLUMNS, NOTHING, best
-from mnemosyne_lab.evaluation.report_json import report
+from mnemosyne_lab.evaluation.report_json import COLUMNS, NOTHING, report
 from mnemosyne_lab.evaluation.results import Evaluation
 from tests.lab.evaluation.building import evaluation, policy
 
@@ -23,7 +22,7 @@ def test_every_cell_is_the_number_of_the_json() -> None:
     for name in ("unmanaged", "half", "most"):
         totals = policies[name]["totals"]
         assert totals["share_of_steps_to_short_forms"] is None
-        assert [cell.rstrip(BEST) for cell in row(text, name)] == [
+        assert row(text, name) == [
             f"{totals['billed_ratio']:.3f}",
             f"{totals['nominal_ratio']:.3f}",
             f"{totals['dearest_session']['ratio']:.3f}",
@@ -35,17 +34,6 @@ def test_every_cell_is_the_number_of_the_json() -> None:
             f"{totals['epochs_per_session']:.1f}",
             f"{totals['dollars']:.2f}",
         ]
-
-
-def test_best_evicting_policy_without_foresight_is_marked() -> None:
-    policies = report(evaluation())["policies"]
-    billed = next(column for column in COLUMNS if column.title == "billed")
-    resident = next(column for column in COLUMNS if column.title == "resident")
-    assert best(billed, policies) == {"most"}
-    assert best(resident, policies) == {"half"}
-    text = printed(evaluation())
-    assert row(text, "most")[0].endswith(BEST)
-    assert not row(text, "half")[0].endswith(BEST)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

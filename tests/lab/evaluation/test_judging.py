@@ -74,7 +74,7 @@ def test_an_answer_without_a_supported_difference_is_rejected(verdict: object, d
 def sampled(policy: Policy) -> tuple[JudgedPlace, ...]:
     measured = sized(long_trace())
     sample = PlaceSample(measured)
-    simulate(measured, (), policy, simulate(measured, (), UNMANAGED), sample=sample)
+    simulate(measured, (), policy, simulate(measured, (), UNMANAGED), observe=sample.add)
     return sample.places
 
 

@@ -54,7 +54,6 @@ def test_evaluation_of_nothing_is_an_empty_report() -> None:
     nothing = report_json(Evaluation(settings={}, policies=[]))
     assert json.loads(nothing) == {
         "verdict": None,
-        "verdicts": {},
         "judged": None,
         "settings": {},
         "skipped": [],

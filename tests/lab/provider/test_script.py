@@ -58,7 +58,6 @@ BAD: dict[str, tuple[Any, str]] = {
     "a block without type": ({"rules": [{"reply": {"content": [{}]}}]}, "content[0] needs a `type`"),
     "a call without name": ({"rules": [{"reply": {"content": [{"type": "tool_use"}]}}]}, "needs `name`"),
     "broken framing": ({"rules": [{"reply": {"transport": {"framing": [0]}}}]}, "framing is"),
-    "broken base64": ({"rules": [{"reply": {"raw": {"base64": "?"}}}]}, "script.rules[0].reply.raw"),
 }  # fmt: skip
 
 

@@ -161,7 +161,6 @@ def test_rules_still_make_the_checked_pairs_of_recorded_sessions() -> None:
 
 
 def test_answer_needs_a_share_of_its_words() -> None:
-    """Half of the words is less than the required share."""
     answer = Answer((("a1", "b2", "c3", "d4", "e5"),), 0.6)
     assert answer.stands_in("a1 b2 c3")
     assert not answer.stands_in("a1 b2")

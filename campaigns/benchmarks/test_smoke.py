@@ -16,7 +16,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the benchmarks 
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command as users do."""
     command = [sys.executable, "-m", "benchmarks", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=5 * DEADLINE, check=False)
 

@@ -16,8 +16,6 @@ from tests.clients.workspace import Server, Workspace
 
 
 class ByCommands(ABC):
-    """An agent that does everything by commands."""
-
     @abstractmethod
     def shell(self, command: str) -> Block:
         """The call that runs a command."""
@@ -64,8 +62,6 @@ class Codex(ByCommands):
 
 @attrs.frozen
 class OtherOpencode(ByCommands, Opencode):
-    """opencode with a model of another provider."""
-
     provider: str
 
     def command(self, prompt: str, *, goes_on: bool = False, fork_of: str = "") -> list[str]:

@@ -26,7 +26,6 @@ HEAD = """\
 
 
 def draw(sessions: list[Trace]) -> Iterator[str]:
-    """The steps of the sessions, one by one."""
     chance = random.Random(SEED)
     chance.shuffle(sessions)
     for session in sessions:

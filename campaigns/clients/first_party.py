@@ -23,8 +23,6 @@ PROVIDER = "api.anthropic.com"
 
 @attrs.frozen
 class FirstParty:
-    """The intercepting proxy and the file of its authority."""
-
     url: str
     authority: Path
 

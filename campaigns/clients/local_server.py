@@ -47,7 +47,6 @@ class LocalServer:
 
     @property
     def options(self) -> list[str]:
-        """The options that route a proxy to it."""
         return ["--upstreams", f"local={self.url}", "--tariff", "local"]
 
 

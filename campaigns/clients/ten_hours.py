@@ -62,8 +62,6 @@ class Part:
 
 @attrs.define
 class Plan:
-    """All steps and files, before the run."""
-
     kinds: list[str] = attrs.field(factory=list)
     sizes: list[int] = attrs.field(factory=list)
     parts: list[Part | None] = attrs.field(factory=list)

@@ -30,7 +30,6 @@ def aider() -> Path:
 
 
 def edit(old: str, new: str) -> str:
-    """The model's text for changing a line."""
     return f"I change it.\n\nsums.py\n```python\n<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n```\n"
 
 

@@ -106,7 +106,6 @@ def divide(workspace: Workspace, *, hidden: bool) -> None:
 
 
 def lanes(workspace: Workspace) -> dict[str | None, list[Body]]:
-    """The requests with tools by agent."""
     found: dict[str | None, list[Body]] = {}
     for each in workspace.standin.messages:
         if each.json().get("tools"):

@@ -128,7 +128,6 @@ def _fill(project: Path, rounds: Rounds) -> None:
 
 
 def _mark(number: int) -> str:
-    """The text that only this file contains."""
     return f"MARK_{number:03}"
 
 
@@ -159,7 +158,6 @@ def _loop(workspace: Workspace, prompt: str, numbers: range, last: str, begin: l
 
 
 def recorded(data_dir: Path) -> list[object]:
-    """All events of the log."""
 
     async def read() -> list[object]:
         async with open_storage(load({"data_dir": str(data_dir)}, {})) as storage:

@@ -26,21 +26,16 @@ WANTED = "Deploys are on Mondays"
 
 
 class ClaudeCodeWithPlugin(ClaudeCode):
-    """Claude Code with the plugin."""
-
     def command(self, prompt: str, *, goes_on: bool = False, fork_of: str = "") -> list[str]:
         program, *rest = super().command(prompt, goes_on=goes_on, fork_of=fork_of)
         return [program, "--plugin-dir", str(INTEGRATIONS / "claude-code"), *rest]
 
 
 class OpencodeWithPlugin(Opencode):
-    """opencode with the plugin."""
-
     environment: Mapping[str, str] = {**Opencode.environment, "OPENCODE_PURE": "0"}
 
 
 REMEMBER = {"claude": "mcp__plugin_mnemosyne_mnemosyne__remember", "opencode": "mnemosyne_remember"}
-"""How each calls the tool."""
 
 PLUGGED = [ClaudeCodeWithPlugin(), OpencodeWithPlugin()]
 
@@ -180,7 +175,6 @@ def test_claude_code_accepts_the_tools_added_by_its_own_command(programs: Path, 
 
 
 def _results(messages: list[Any]) -> list[str]:
-    """The results of the calls, in their order."""
     blocks = [block for message in messages for block in message["content"] if isinstance(block, dict)]
     return [str(block["content"]) for block in blocks if block["type"] == "tool_result"]
 

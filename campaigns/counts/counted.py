@@ -19,8 +19,6 @@ DAY = 24 * 3_600_000_000
 
 @attrs.frozen
 class Counted(Serving):
-    """A running server whose work is counted."""
-
     doors: Doors
 
     async def turn(self, client: Client, *content: Json) -> Counts:

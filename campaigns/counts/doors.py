@@ -34,8 +34,6 @@ WRITING = ("insert", "update", "delete", "merge", "copy")
 
 @attrs.frozen
 class Counts:
-    """Counts of work."""
-
     statements: int = 0
     """SQL statements, ``begin`` among them; ``commit`` passes no cursor."""
     transactions: int = 0
@@ -121,16 +119,12 @@ class Watch:
 
 @attrs.define
 class Doors:
-    """The counters of one server."""
-
     counts: Counts = Counts()
     watch: Watch = attrs.field(factory=Watch)
     _under_way: int = 0
     _queued: list[JournalTicket] = attrs.field(factory=list)
-    """Count an append of the journal."""
 
     def add(self, **more: int) -> None:
-        """Add to the counts."""
         self.counts = attrs.evolve(self.counts, **{name: getattr(self.counts, name) + n for name, n in more.items()})
 
     async def serve(self, serving: Callable[[], Awaitable[None]]) -> None:
@@ -140,7 +134,6 @@ class Doors:
 
     @contextmanager
     def thread(self) -> Iterator[None]:
-        """Mark a thread as busy within the block."""
         self._under_way += 1
         try:
             yield

@@ -33,8 +33,6 @@ IDENTITY = messages.Identity(stream=stream_of(TENANT, SESSION), tenant=TENANT, e
 
 
 class KeepingLog(PlainLog):
-    """A log in memory that keeps all contents."""
-
     def __init__(self) -> None:
         super().__init__(CODEC)
         self.given: dict[bytes, bytes] = {}
@@ -80,7 +78,6 @@ class Grown:
         self.client.history.append({"role": "assistant", "content": [call]})
 
     async def store(self, dsn: str) -> None:
-        """Copy the log to a database."""
         codec, stream = event_codec(), IDENTITY.stream
         mapper = EventMapper(codec)
         events = tuple(mapper.to_stored_event(each) for each in await self._log.read(stream))

@@ -58,7 +58,6 @@ def expected() -> Mapping[str, Counts]:
 
 
 def row_of(kind: str, counts: Counts) -> str:
-    """A row of the table."""
     cells = [f"{number:>{len(name)}}" for name, number in attrs.asdict(counts).items()]
     return f"{kind:<{len(HEAD) - len(HEAD.lstrip())}}{' '.join(cells)}"
 
@@ -97,7 +96,6 @@ EPOCHS = "select count(*) from mnemosyne.stored_events where topic like 'session
 
 
 async def _tool_turn(server: Counted, client: Client) -> Counts:
-    """A turn with the result of a call."""
     server.answers((think(), look(at="it")))
     await server.turn(client, text("Look."))
     server.answers(ANSWER)

@@ -220,7 +220,6 @@ def _read_recording(data: bytes) -> None:
 
 
 def _search_file(data: bytes) -> None:
-    """The reader of `search --file`."""
     for read in (conversation_files.read_lines, conversation_files.read_queries):
         try:
             read(_file(data))

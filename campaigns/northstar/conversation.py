@@ -15,8 +15,6 @@ MEASURED = "# outcome of the measurements: "
 
 
 class PromptKind(Enum):
-    """The kinds of prompts."""
-
     SETTLE = "settle"
     """The assistant decides, by a file that it reads."""
     TELL = "tell"
@@ -29,15 +27,12 @@ class PromptKind(Enum):
 
 @attrs.frozen
 class Subject:
-    """The subject of a decision: its topic and the options."""
-
     topic: str
     name: str
     options: tuple[str, str, str]
 
     @property
     def path(self) -> str:
-        """The file that holds its measurements."""
         return f"{folder(self.topic)}/measurements_{self.name.replace(' ', '_').replace('-', '_')}.py"
 
     def __str__(self) -> str:
@@ -46,8 +41,6 @@ class Subject:
 
 @attrs.frozen
 class Prompt:
-    """The text that the user types, and its subject."""
-
     says: PromptKind
     text: str
     subject: Subject | None = None
@@ -78,7 +71,6 @@ login service: cache lifetime: 10 minutes; 45 seconds; until the process ends
 login service: password hash: Argon2id with 64 MiB; scrypt with N of 32768; bcrypt with cost 13
 login service: lockout rule: 5 wrong tries lock for 15 minutes; 10 wrong tries lock for an hour; none
 login service: session length: 12 hours; 30 days; until the browser closes"""
-"""Topic, name, options."""
 
 
 def _read_subject(row: str) -> Subject:
@@ -117,7 +109,6 @@ SHORT = Lengths(24, 24, 24, 1)
 
 
 def folder(topic: str) -> str:
-    """The folder of a topic's code."""
     return f"/app/{topic.replace(' ', '_')}"
 
 
@@ -229,7 +220,6 @@ def read(path: str) -> str:
 
 
 def run(command: str, moment: int) -> str:
-    """The output of a command at this point."""
     chance = random.Random(f"{command} {moment}")
     rows = chance.randint(20, 160)
     if command.startswith("pytest"):

@@ -64,7 +64,6 @@ class Read:
 
 
 def model(body: Any) -> ScriptedReply:
-    """The reply to a request."""
     asked = read(body["messages"])
     for form, act in _ACTS:
         found = form.search(asked.prompt)
@@ -88,7 +87,6 @@ def _call(*calls: tuple[str, Json]) -> ScriptedReply:
 
 
 def calls_of(message: Json) -> list[Json]:
-    """The tool calls of a message."""
     return [block for block in blocks_of(message) if block["type"] == "tool_use"]
 
 
@@ -196,7 +194,6 @@ def _remembered(here: Read) -> Iterator[Statement]:
 
 
 def _found(here: Read) -> Iterator[tuple[str, str, str]]:
-    """The query and the results of a search."""
     for call, result in here.done:
         if call["name"] == SEARCH:
             yield from _records(result)

@@ -69,7 +69,6 @@ class Play:
     asked: list[Asked] = attrs.field(factory=list)
 
     async def run(self, prompts: Sequence[Prompt]) -> None:
-        """All prompts, each to the end of its exchange."""
         self.client.tools = TOOLS
         for prompt in prompts:
             before = len(self.standin.messages)
@@ -128,9 +127,7 @@ class Figures:
     without_us: int
     """Requests that the proxy forwarded as received."""
     whole: int
-    """Size of the whole conversation."""
     largest: int
-    """The largest prompt sent."""
     epochs: dict[str, int]
     asked: int
     right: int

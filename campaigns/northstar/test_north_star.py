@@ -11,7 +11,6 @@ from tests.http.managing import assert_nothing_of_ours
 
 
 def check(outcome: Outcome, lengths: Lengths = LONG) -> None:
-    """Check every claim."""
     found = outcome.figures
     assert outcome.violations == []
     assert_nothing_of_ours(outcome.play.client)

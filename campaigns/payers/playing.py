@@ -128,7 +128,6 @@ async def hold(payer: Payer, session: Json, *, window: int | None = None) -> Hel
 
 
 async def play(payer: Payer, session: Json, mode: Mode, *, window: int | None = None) -> Played:
-    """Play a session, live."""
     async with in_memory("played", window=window, mode=mode, tariff=payer.named, local=payer.local) as scene:
         agent = scene.agent(
             model=payer.model or session["model"],
@@ -159,7 +158,6 @@ async def play(payer: Payer, session: Json, mode: Mode, *, window: int | None = 
 
 
 async def play_turns(scene: Scene, session: Json) -> None:
-    """Play a whole session in a scene."""
     agent = scene.agent(model=session["model"], tools=[tool(each) for each in _tool_names(session)], prompt=PROMPT)
     for each in _turns_of(session):
         await _turn(scene, agent, *each, same_line=False)

@@ -34,7 +34,6 @@ WORK = make_session(
         for step in (("read", number, BREAKS.get(number, 40)), ("edit", number, 15), ("say", number + 1, 15))
     ]
 )
-"""Files are read and changed one after the other."""
 
 
 def by_tariff(*, but: Container[JudgedTariff] = ()) -> pytest.MarkDecorator:

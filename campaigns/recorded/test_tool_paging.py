@@ -32,7 +32,6 @@ def test_the_tools_of_real_clients_are_paged_to_the_budget() -> None:
 
 
 def captured(run: str) -> bytes:
-    """Return the tools of a recorded run of a client."""
     return next(
         dumps(capture["body"]["tools"])
         for name, capture in captures()

@@ -60,14 +60,12 @@ def release(*objects: str) -> Json:
 
 
 def model_replies(*content: Json, **options: Any) -> ScriptedReply:
-    """A reply of the model."""
     (rule,) = from_data({"rules": [{"reply": {"content": list(content), **options}}]}).rules
     assert rule.reply is not None
     return rule.reply
 
 
 def fails(status: int, message: str | None = None, **options: Any) -> ScriptedReply:
-    """An error of the provider."""
     return model_replies(failure={"status": status, **({"message": message} if message else {}), **options})
 
 
@@ -141,7 +139,6 @@ class Agent:
         return sent
 
     def naming(self) -> Json:
-        """The headers that identify its requests."""
         named = {"x-claude-code-session-id": self.session, "x-claude-code-agent-id": self.agent}
         return {key: self.headers.get(key, value) for key, value in named.items()}
 
@@ -166,7 +163,6 @@ class Agent:
         self.scene.replies.setdefault(self.name, []).extend(found)
 
     async def send(self) -> ReadReply:
-        """Send the history once, and have the judge check it."""
         body = self.body()
         return self.judge_reply(body, await exchange(self.scene.url, self.target, body, headers=self.raw_headers()))
 
@@ -211,12 +207,10 @@ class Agent:
             self.history = [{"role": "user", "content": [text(REMINDER), text(OPERATOR), *content]}]
 
     async def turn(self, *content: Json) -> ReadReply:
-        """Send a message, and add the reply to the history."""
         self.add_prompt(*content)
         return self.take(await self.send())
 
     async def prompt_with(self, words: str) -> ReadReply:
-        """A prompt that the user types."""
         return await self.turn(text(words))
 
     def take(self, reply: ReadReply) -> ReadReply:
@@ -234,14 +228,12 @@ class Agent:
         return reply
 
     def results(self, reply: ReadReply, output: Callable[[Json], Any] | None = None) -> list[Json]:
-        """The tool results for the calls of a reply."""
         calls = [block for block in reply.content if block["type"] == "tool_use"]
         return [
             {"type": "tool_result", "tool_use_id": each["id"], "content": (output or file_of)(each)} for each in calls
         ]
 
     async def count(self, *content: Json) -> int:
-        """The token count of a turn with this message."""
         self.history.append({"role": "user", "content": list(content)})
         body = json.loads(self.body())
         self.history.pop()

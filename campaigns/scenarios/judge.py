@@ -57,7 +57,6 @@ class JudgedRequest:
     """None if the client left."""
     rounds: tuple[HttpExchange, ...]
     frame: str
-    """System prompt and tools."""
     history: tuple[str, ...]
     """The messages, without markers."""
 
@@ -87,8 +86,6 @@ def _normal(message: Json) -> str:
 
 @attrs.define
 class Judge:
-    """Judges one scenario."""
-
     standin: Standin
     faults: list[str] = attrs.field(factory=list)
     _judged: list[JudgedRequest] = attrs.field(factory=list)
@@ -290,7 +287,6 @@ def _read(exchange: HttpExchange) -> ReadReply:
 
 
 def _asked(exchange: HttpExchange) -> Json:
-    """The request that the provider received."""
     return _spoken(exchange).asked(exchange.json())
 
 

@@ -42,17 +42,14 @@ class ReadReply:
     error: str | None = None
     """The type of the error that came, as a body or as an event."""
     ended: bool = False
-    """Whether it ended properly."""
 
     @property
     def content(self) -> list[Json]:
-        """The blocks that arrived completely."""
         content: list[Json] = self.message.get("content", [])
         return content
 
 
 def read_reply(status: int, headers: Mapping[str, str], raw: bytes, *, cut: bool = False) -> ReadReply:
-    """Read a reply with these headers (names in lower case)."""
     reply = ReadReply(status)
     if headers.get("content-encoding") == "gzip":
         raw = gzip.decompress(raw)
@@ -100,8 +97,6 @@ def read_events(reply: ReadReply, raw: bytes, *, cut: bool) -> Iterator[Json]:
 
 
 class _Stream:
-    """Reads the events of one message."""
-
     def __init__(self, reply: ReadReply) -> None:
         self._reply = reply
         self._open: Json | None = None
@@ -190,12 +185,10 @@ class _Stream:
 
 
 def blocks_of(content: Any) -> list[Json]:
-    """Content as blocks."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
 def messages_of(body: Json) -> list[Json]:
-    """The messages with their content as blocks."""
     return [{**message, "content": blocks_of(message["content"])} for message in body["messages"]]
 
 

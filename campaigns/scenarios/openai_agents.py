@@ -25,8 +25,6 @@ MODELS: Mapping[str, str] = {
 
 @attrs.define(kw_only=True)
 class OpenAiAgent(Agent):
-    """The behaviour that both share."""
-
     def add_prompt(self, *content: Json) -> None:
         self.prompts += not any(block["type"] == "tool_result" for block in content)
         opening = [] if self.history else [text(REMINDER), text(OPERATOR)]
@@ -130,5 +128,4 @@ def _messages(message: Json) -> Iterator[Json]:
 
 
 def _function(tool: Json) -> Json:
-    """A tool of the Messages API in the form of this dialect."""
     return {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}

@@ -28,7 +28,6 @@ WINDOW = 8_000
 """Tokens of the largest prompt that is sent: a few files and it is full."""
 
 DONE = model_replies(think("That is all."), text("Done."))
-"""The model's default reply."""
 
 
 @attrs.define
@@ -45,14 +44,11 @@ class Clock:
         return self.now
 
     def pause(self, seconds: float) -> None:
-        """Let time pass."""
         self.now += int(seconds * 1e6)
 
 
 @attrs.define(kw_only=True)
 class Scene:
-    """The environment that a scenario acts on."""
-
     name: str
     standin: Standin
     judge: Judge
@@ -60,7 +56,6 @@ class Scene:
     replies: dict[str, list[ScriptedReply]]
     url: str = ""
     restart: Callable[[Mode], Awaitable[None]]
-    """Restarts the proxy in a mode."""
     turn_off: Callable[[str], Awaitable[None]]
     quiet: Callable[[], Awaitable[None]]
     """Waits until no relay runs, where that can be seen."""
@@ -79,7 +74,6 @@ class Scene:
 
     @property
     def sent(self) -> list[Json]:
-        """The requests that the provider received."""
         return [each.json() for each in self.standin.messages]
 
 

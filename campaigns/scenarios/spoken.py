@@ -25,7 +25,6 @@ class Spoken:
     """Where the stand-in has the places in a stream that have a name in the Messages API."""
     asked: Callable[[Json], Json]
     read: Callable[..., ReadReply]
-    """As ``messages.read_reply``."""
     shown: Callable[[Sequence[Json]], list[Json]] = list
     kept: Callable[[Sequence[Json]], list[Json]] = list
     is_begun: Callable[[Sequence[Json], Sequence[Json]], bool] = lambda some, said: some == said[: len(some)]
@@ -33,7 +32,6 @@ class Spoken:
 
 
 def spoken_at(target: str) -> Spoken | None:
-    """The dialect in which a path asks for a reply."""
     path = target.partition("?")[0]
     return next((each for each in SPOKEN if path.endswith(each.path)), None)
 
@@ -63,7 +61,6 @@ def _blocks_of_items(items: Sequence[Json]) -> list[Json]:
 
 
 def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: bool = False) -> ReadReply:
-    """A response, streamed or whole."""
     reply = ReadReply(status)
     if not headers.get("content-type", "").startswith("text/event-stream"):
         found = read_whole(reply, raw, cut=cut)
@@ -143,7 +140,6 @@ def _asked_of_chat(body: Json) -> Json:
 
 
 def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut: bool = False) -> ReadReply:
-    """A completion, streamed or whole."""
     reply = ReadReply(status)
     if not headers.get("content-type", "").startswith("text/event-stream"):
         found = read_whole(reply, raw, cut=cut)

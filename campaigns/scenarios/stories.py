@@ -33,13 +33,11 @@ REWRITING = ("images-and-documents", "searches-that-the-provider-runs", "manual-
 
 
 def story(play: Story) -> Story:
-    """Adds a story to the table."""
     STORIES[play.__name__.replace("_", "-")] = play
     return play
 
 
 def final_text(reply: ReadReply) -> str:
-    """The final text of a reply that ended normally."""
     assert reply.ended, reply
     return str(reply.content[-1].get("text"))
 
@@ -51,7 +49,6 @@ async def works(agent: Agent, prompt: str, *replies: list[Json], last: str = "Do
 
 
 async def reads(agent: Agent, files: int, first: int = 0, words: str = "Go through the files.") -> ReadReply:
-    """The agent reads one file after the other, and finishes."""
     agent.hears(*([think(f"File {number}."), read(f"/src/part_{number}.py")] for number in range(first, first + files)))
     reply = await agent.work(words)
     assert final_text(reply) == "Done."

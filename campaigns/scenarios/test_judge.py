@@ -25,7 +25,6 @@ def result(call: str, content: Any = "seen") -> Json:
 
 
 def client() -> Json:
-    """A request of a client."""
     return {
         "model": "claude-opus-5-5",
         "max_tokens": 100,

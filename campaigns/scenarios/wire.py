@@ -42,7 +42,6 @@ class ProviderOutput:
 
 
 def faults_of(body: Json, client: Json, said: ProviderOutput) -> Iterator[str]:
-    """The faults of a request, compared with the client's request."""
     yield from _frame(body, client)
     yield from _kept(body, client, said)
 

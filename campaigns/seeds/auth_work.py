@@ -80,16 +80,13 @@ class Seen:
 
     place: Place
     sent: dict[str, Json] = attrs.field(factory=dict)
-    """The last request of each step."""
     objects: dict[str, dict[str, dict[str, Any]]] = attrs.field(factory=dict)
-    """The objects after each step, by id."""
 
     async def take(self, step: str) -> None:
         self.sent[step] = self.place.sent[-1]
         self.objects[step] = {each["id"]: each for each in await self.place.rows("select * from semantic_objects")}
 
     def find(self, step: str, **wanted: Any) -> dict[str, Any]:
-        """The newest object with these values."""
         found = [each for each in self.objects[step].values() if wanted.items() <= each.items()]
         return max(found, key=lambda each: each["created_at"])
 
@@ -101,7 +98,6 @@ class Seen:
 
 
 async def play(tmp_path: Path, dsn: str) -> Seen:
-    """Play the session to its end."""
     async with opened(tmp_path, dsn, *LABELS, options=SMALL) as place:
         seen, client, output = Seen(place), place.client(SESSION), client_tools()
 

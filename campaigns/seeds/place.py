@@ -30,7 +30,6 @@ from tests.scripted_helper import Endpoint, Label, answer_by_labels, open_endpoi
 from tests.waiting import DEADLINE, LOOKS
 
 SMALL = ("--manage-window", "20000")
-"""The option for a window that a few files fill."""
 
 INSTRUCTIONS = "Work carefully, and ask before you delete anything. " * 1_500
 
@@ -62,7 +61,6 @@ class Place:
 
     @property
     def sent(self) -> list[Json]:
-        """The requests that the provider received."""
         return [each.json() for each in self.home.standin.messages]
 
     async def work(self, client: Client, prompt: str, *replies: Sequence[Json], output: Output = _no_output) -> Json:
@@ -79,13 +77,11 @@ class Place:
         return message
 
     async def told(self, *arguments: str) -> str:
-        """The output of a command."""
         told = await trio.to_thread.run_sync(lambda: mnemosyne(*arguments, environ=self.home.environ))
         assert told.returncode == 0, told.stdout + told.stderr
         return told.stdout
 
     async def command(self, *arguments: str) -> Any:
-        """The JSON output of a command."""
         return json.loads(await self.told(*arguments, "--json"))
 
     async def api(self, method: str, path: str, given: Json | None = None, /, **query: str) -> Any:
@@ -117,7 +113,6 @@ class Place:
         pytest.fail("no client became the owner")
 
     async def rows(self, query: str) -> list[dict[str, Any]]:
-        """The result of `mnemosyne sql`."""
         async with open_read_models(self.home.config, pytest.fail) as models:
             await models.refresh(ALL)
             found = await ask_views(models.database, query, tenant="local", seconds=30)

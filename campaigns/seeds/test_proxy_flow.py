@@ -10,7 +10,6 @@ from tests.scripted_helper import SentTask, read_sent
 
 
 def asked(seen: Seen, task: str) -> list[SentTask]:
-    """What the helper was asked for a task."""
     sent = [read_sent(body) for _, _, body in seen.place.endpoint.requests]
     return [each for each in sent if each.task == task]
 

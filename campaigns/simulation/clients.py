@@ -37,22 +37,16 @@ REFUSED = fails(400, "messages.1.content.0: Invalid `signature` in `thinking` bl
 
 @attrs.frozen
 class WholeReply:
-    """A reply that its client received completely."""
-
     session: str
     message: str
-    """Its id."""
 
 
 @attrs.define(kw_only=True)
 class SimulatedScene(Scene):
-    """The environment of all clients of a run."""
-
     chance: random.Random
     find_servers: Callable[[str], Sequence[SimulatedServer]]
     """Those that a client of this name may talk to now."""
     all_servers: Sequence[SimulatedServer]
-    """Those that died, too."""
     may_be_refused: Callable[[], bool]
     """Whether the provider may refuse signed thinking once, behind a forgotten round."""
     seen_whole: list[WholeReply] = attrs.field(factory=list)
@@ -201,8 +195,6 @@ class WorksInParallel:
 
 @attrs.frozen
 class Waits:
-    """Time passes, in which the others continue."""
-
     seconds: float
 
     async def __call__(self, walk: walks.Walk) -> None:
@@ -215,14 +207,10 @@ PAUSES = (1, 30, 200, 1_000, 4_000)
 
 @attrs.frozen
 class StepDrawer:
-    """Draws a client's actions."""
-
     chance: random.Random
     troubled: float
-    """How often the provider fails."""
 
     def draw_steps(self, count: int) -> list[walks.Step]:
-        """This many steps."""
         return [self._step() for _ in range(count)]
 
     def _step(self) -> walks.Step:

@@ -19,8 +19,6 @@ from tests.plain.log import PlainLog
 
 
 class Weather(Enum):
-    """The state of a connection."""
-
     FAIR = auto()
     SLOW = auto()
     """Each call takes long."""
@@ -43,14 +41,11 @@ LATEST_SECONDS = 5.0
 
 
 class SharedLog(PlainLog):
-    """The log of a database that several servers write to."""
-
     def __init__(self, codec: EventCodec) -> None:
         super().__init__(codec)
         self.conflicts = 0
 
     def take(self, batch: Sequence[EncodedAppend]) -> Committed:
-        """Commit at once."""
         before = {append.stream: self.version(append.stream) for append in batch}
         errors = tuple(self._commit(batch))
         self.conflicts += sum(error is not None for error in errors)
@@ -70,7 +65,6 @@ class SharedLog(PlainLog):
         self.take(batch)
 
     def version(self, stream: UUID) -> int:
-        """Return the version of the stream's last event."""
         return len(self._streams.get(stream, []))
 
 
@@ -91,7 +85,6 @@ class LogConnection:
     log: SharedLog
     chance: random.Random
     later: trio.Nursery
-    """Runs abandoned appends."""
     note: Callable[[str], None] = lambda what: None
     weather: Weather = Weather.FAIR
     seconds: Sequence[float] = FAIR_SECONDS
@@ -101,7 +94,6 @@ class LogConnection:
     _changed: trio.Event = attrs.field(factory=trio.Event)
 
     def change(self, weather: Weather) -> None:
-        """Change the weather."""
         if self._is_calm:
             return
         if weather is not self.weather:
@@ -111,12 +103,10 @@ class LogConnection:
         self._changed = trio.Event()
 
     def calm_down(self) -> None:
-        """Change to fair weather for good."""
         self.change(Weather.FAIR)
         self._is_calm = True
 
     def cut(self) -> None:
-        """Mark the server as dead."""
         self.is_dead = True
         self._changed.set()
 
@@ -150,7 +140,6 @@ class LogConnection:
             raise LogUnavailable("the connection broke")
 
     async def _reach(self) -> None:
-        """Wait until a call reaches the database."""
         self._check_alive()
         await self._pass_time()
         while self.weather is Weather.HUNG and not self.is_dead:

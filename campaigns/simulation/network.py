@@ -27,8 +27,6 @@ IN_FLIGHT = (0, 1, 8, 64)
 
 
 class MemoryProvider(Standin):
-    """The scripted provider without a socket."""
-
     def __init__(self, model: Model, clock: Callable[[], float]) -> None:
         super().__init__(Provider(Script(), strict=True, secret=SECRET, model=model), clock, None)
 
@@ -71,7 +69,6 @@ class MemoryUpstream:
     provider: MemoryProvider
     chance: random.Random
     refused: float
-    """How often a connection is refused."""
     is_dead: bool = False
     refusals: list[UpstreamRequest] = attrs.field(factory=list)
     """What did not reach the provider."""
@@ -122,14 +119,11 @@ class MemoryReply:
 
 @attrs.define(eq=False)
 class ClientWire:
-    """A client's connection, for one request."""
-
     chance: random.Random
     reply: RawReply = attrs.field(factory=RawReply)
     is_over: bool = False
     """Whether the reply came to its end for the server."""
     by_death: bool = False
-    """Whether it broke because the server died."""
     _gone: trio.Event = attrs.field(factory=trio.Event)
     _to_client: trio.MemorySendChannel[Any] = attrs.field(init=False)
     from_server: trio.MemoryReceiveChannel[Any] = attrs.field(init=False)
@@ -139,12 +133,10 @@ class ClientWire:
         self._to_client, self.from_server = trio.open_memory_channel[Any](room)
 
     def disconnect(self) -> None:
-        """The client disconnects."""
         self._gone.set()
         self.from_server.close()
 
     def cut(self, *, by_death: bool = False) -> None:
-        """The server's end closes."""
         self.by_death = self.by_death or (by_death and not self.is_over)
         self._gone.set()
         self._to_client.close()
@@ -194,7 +186,6 @@ class ClientWire:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the server will send nothing more."""
         return self._gone.is_set()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:

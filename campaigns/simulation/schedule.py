@@ -106,15 +106,12 @@ class Trace(trio.abc.Instrument):
 
     @property
     def digest(self) -> str:
-        """A hash of the whole schedule."""
         found: str = self._hash.hexdigest()
         return found
 
 
 @attrs.frozen
 class SeededRun:
-    """The random source of a run, and its result."""
-
     chance: random.Random
     clock: VirtualClock
     trace: Trace
@@ -133,7 +130,6 @@ class SeededRun:
 
 
 def make_run(seed: int) -> SeededRun:
-    """The run of a seed."""
     chance = random.Random(seed)
     clock = VirtualClock(chance.choice(TICKS))
     return SeededRun(chance, clock, Trace(clock))

@@ -33,8 +33,6 @@ SERVER: ContextVar["SimulatedServer | None"] = ContextVar("SERVER", default=None
 
 @attrs.frozen(kw_only=True)
 class Equipment:
-    """The common parts of all servers of a run."""
-
     patience: Patience
     window: int | None
     limits: JournalLimits
@@ -42,8 +40,6 @@ class Equipment:
 
 @attrs.define(eq=False, kw_only=True)
 class SimulatedServer:
-    """From its start to its end or its death."""
-
     name: str
     connection: LogConnection
     upstream: MemoryUpstream
@@ -56,7 +52,6 @@ class SimulatedServer:
     process: Process | None = None
     progress: RelayProgress = attrs.field(factory=RelayProgress)
     actors: dict[UUID, list[SessionActor]] = attrs.field(factory=dict)
-    """The actors whose tasks run."""
     lost: set[UUID] = attrs.field(factory=set)
     """The sessions of which it took something along."""
     _app: Application | None = None
@@ -70,7 +65,6 @@ class SimulatedServer:
     is_ending: bool = False
 
     async def run(self) -> None:
-        """Run until it is stopped or dies."""
         SERVER.set(self)
         with self._scope:
             async with AsyncExitStack() as stack:
@@ -151,7 +145,6 @@ class SimulatedServer:
             self._wires.discard(wire)
 
     def check(self) -> None:
-        """The invariants after each step."""
         if self.process is None or self.is_dead:
             return
         limits = self.process.journal._limits

@@ -52,8 +52,6 @@ class Fault(AssertionError):
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """The parameters that a seed draws for a whole run."""
-
     servers: int
     clients: int
     observed: int
@@ -102,8 +100,6 @@ def draw_plan(chance: random.Random) -> Plan:
 
 @attrs.frozen(kw_only=True)
 class SimulationResult:
-    """The result of a run."""
-
     seed: int
     trace: str
     steps: int
@@ -131,19 +127,15 @@ class VirtualMicroseconds(Clock):
 
 @attrs.define(eq=False)
 class World:
-    """One run."""
-
     seed: int
     seeded: SeededRun
     plan: Plan
     log: SharedLog = attrs.field(factory=lambda: SharedLog(CODEC))
     store: PlainProjections = attrs.field(factory=PlainProjections)
     servers: list[SimulatedServer] = attrs.field(factory=list)
-    """All that there ever were."""
     deaths: int = 0
     is_calm: bool = False
     faults: list[str] = attrs.field(factory=list)
-    """What was found in the course of it."""
     casting: FickleCasting = attrs.field(init=False)
     provider: MemoryProvider = attrs.field(init=False)
     scene: SimulatedScene = attrs.field(init=False)
@@ -158,12 +150,10 @@ class World:
 
     @property
     def chance(self) -> random.Random:
-        """The common random source."""
         return self.seeded.chance
 
     @property
     def living(self) -> list[SimulatedServer]:
-        """The servers that accept requests."""
         return [each for each in self.servers if each.is_up]
 
     @property
@@ -175,7 +165,6 @@ class World:
     # The run
 
     async def run(self) -> SimulationResult:
-        """Run everything. Raises a Fault."""
         self.scene = self._make_scene()
         async with trio.open_nursery() as nursery:
             for number in range(self.plan.servers):
@@ -215,7 +204,6 @@ class World:
         return kept if kept and self.plan.weathers else self.living
 
     async def _keep_serving(self, place: int, nursery: trio.Nursery) -> None:
-        """One server after the other."""
         for life in itertools.count():
             server = self._make_server(f"server {place}.{life}", nursery, self.plan.skew * place)
             self.servers.append(server)
@@ -241,7 +229,6 @@ class World:
         )
 
     async def _keep_projections(self, nursery: trio.Nursery) -> None:
-        """As a worker does."""
         connection = LogConnection(self.log, self.chance, nursery)
         keeping = Keeping(catalog.ALL, connection, self.store, say=lambda what: None)
         await keeping.run(self.log.committed)

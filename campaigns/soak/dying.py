@@ -51,7 +51,6 @@ PLACES: Mapping[str, str] = {
 """What happens in a server, and where."""
 
 POINTS = [f"{when} {place}" for place in PLACES for when in ("before", "after")]
-"""By these names a point is called."""
 
 SERVER, DATABASE = "server", "database"
 """Who may die."""

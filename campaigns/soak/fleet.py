@@ -43,7 +43,6 @@ class Fleet:
 
     url: str = ""
     pause: Callable[[], float] = lambda: 0.0
-    """Seconds between a client's requests."""
     find_server: Callable[[Client], Awaitable[None]] = _keep_server
     """Waits until a server is there, and gives the client its URL."""
     over: bool = False
@@ -55,7 +54,6 @@ class Fleet:
     """Number of incomplete or failed replies, by status."""
 
     async def work(self, name: str) -> None:
-        """Play one client."""
         number = 0
         while not self.over:
             client = Client(self.url, session=f"{name}-{number}")
@@ -65,7 +63,6 @@ class Fleet:
                     await self.ask(client, f"Prompt {prompt} of {client.session}: where is it?")
 
     async def ask(self, client: Client, prompt: str) -> None:
-        """Send a prompt and every requested result."""
         content = [text(prompt)]
         while content:
             await trio.sleep(self.pause())
@@ -93,7 +90,6 @@ class Fleet:
 
     @property
     def sessions(self) -> set[str]:
-        """The sessions with a completed request."""
         return {session for session, _ in self.completed}
 
     async def check(self, home: Home, sessions: Iterable[str]) -> int:

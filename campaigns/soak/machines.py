@@ -45,12 +45,10 @@ class Machine:
     process: trio.Process | None = None
 
     def dsn(self, **options: str) -> str:
-        """The DSN of this machine alone."""
         return dsn_of([self], **options)
 
     @property
     def data(self) -> Path:
-        """The folder of the cluster."""
         return self.folder / "data"
 
     async def create(self) -> None:
@@ -93,7 +91,6 @@ class Machine:
         await self.until("select true", dbname="postgres")
 
     async def until(self, question: LiteralString, **options: str) -> None:
-        """Wait until the server answers a question with yes."""
         with trio.fail_after(DEADLINE):
             while True:
                 try:
@@ -104,7 +101,6 @@ class Machine:
                 await trio.sleep(0.05)
 
     async def execute(self, statement: Any, **options: str) -> list[tuple[Any, ...]]:
-        """The rows of a statement, in a transaction of its own."""
         return await trio.to_thread.run_sync(partial(_execute, self.dsn(**options), statement))
 
     async def demand(self, standbys: str) -> None:

@@ -31,7 +31,6 @@ FIRST = (think("Where was it? I look."), text(WORDS), look(path="src/parse.py"))
 BEFORE = (think("It left the window."), text("Let me see."), release_call())
 AFTER = (think("Here it is."), text(WORDS))
 LAST = b'{"type":"message_stop"}'
-"""The end of a stream."""
 
 TURNS = 40
 """Of one conversation."""
@@ -109,7 +108,6 @@ async def _ask(client: Client, number: int) -> Json:
 
 
 async def _play_whole(before: Sequence[Json], reply: Sequence[Json], *, stream: bool) -> bytes:
-    """The bytes of the reply without a break."""
     async with bare_stage({"replies": [*before, model_says(*reply)]}) as stage:
         await Client(stage.url, stream=stream).turn(text(_prompt(0)))
         return bytes(stage.standin.exchanges[-1].payload)

@@ -45,7 +45,6 @@ Die = Callable[[int, Words], bool]
 
 @contextmanager
 def dying() -> Iterator[Die]:
-    """The process that runs the commands."""
     command = [sys.executable, "-m", "campaigns.soak.dying", "commands"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

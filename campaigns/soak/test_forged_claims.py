@@ -163,7 +163,6 @@ def carriers(text: str) -> dict[str, Carrier]:
 
 
 def quotes(claim: str, text: str) -> list[str]:
-    """What a helper model might quote of a text with a claim."""
     half = len(claim) // 2
     return [claim, text, claim[:half], claim[half:], "deploys are on Fridays"]
 

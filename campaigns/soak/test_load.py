@@ -70,7 +70,6 @@ class Load(Fleet):
     samples: list[Sample] = attrs.field(factory=list)
 
     async def run(self, served: Served, seconds: float) -> None:
-        """Let them talk for this long, and finish their exchanges."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look, served)
             async with trio.open_nursery() as talking:
@@ -91,7 +90,6 @@ class Load(Fleet):
             self.samples.append(Sample(_memory(pid), _memory(worker) if worker else 0, handles))
 
     async def _dawdle(self, name: str) -> None:
-        """Long replies that are read slowly."""
         while not self.over:
             client = Client(self.url, session=f"{name}-{self.done['slow']}")
             client.history.append({"role": "user", "content": [text(f"At length, for {client.session}.")]})
@@ -101,7 +99,6 @@ class Load(Fleet):
             self.done["slow"] += 1
 
     async def _keep_talking(self) -> None:
-        """One endless session."""
         client = Client(self.url, session="the long one")
         while not self.over and self.done["long"] < TURNS:
             number = self.done["long"]
@@ -123,7 +120,6 @@ class Load(Fleet):
         return f"{len(self.durations)} requests, {dict(self.done)}; {took}; server and worker by quarter: {held}"
 
     def quarters(self) -> list[list[Sample]]:
-        """The samples in four parts."""
         quarter = len(self.samples) // 4
         return [self.samples[each * quarter : (each + 1) * quarter] for each in range(4)]
 

@@ -73,7 +73,6 @@ def jump(trios: MockClock, ours: Clock) -> None:
 
 
 def images_in(body: Json) -> list[str]:
-    """The data of every image of a request, in order."""
     found: list[str] = []
 
     def look(value: Any) -> None:
@@ -116,12 +115,10 @@ async def test_thirty_screenshots_cost_at_most_half_if_the_cache_expires_between
 
 
 def results_in(body: Json) -> list[Json]:
-    """The results of the last message's calls."""
     return [block for block in body["messages"][-1]["content"] if block["type"] == "tool_result"]
 
 
 def pdf(pages: int) -> Json:
-    """A PDF document of this many pages."""
     count = b"".join(b"%d 0 obj\n<</Type /Page>>\nendobj\n" % at for at in range(1, pages + 1))
     data = base64.b64encode(b"%PDF-1.4\n" + count + b"%%EOF\n").decode()
     return {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}}

@@ -78,8 +78,6 @@ ReplyOrFault = tuple[Sequence[Block], Json | int | None]
 
 @attrs.define
 class Walk:
-    """A walk in progress: its conversations, and the current one."""
-
     scene: Scene
     agents: list[Agent]
     at: int = 0
@@ -98,7 +96,6 @@ class Walk:
         return any(f'"{name}"' in json.dumps(tools) for name in MEMORY_TOOLS)
 
     def word(self) -> str:
-        """The next prompt of the user."""
         self.words += 1
         return f"Now do number {self.words} of it."
 
@@ -152,7 +149,6 @@ class Walk:
         raise AssertionError(f"the provider fails {TRIES} times in a row: {agent.last}")
 
     async def work(self, agent: Agent, words: str, lines: int = 20) -> None:
-        """A prompt, and all of its exchange."""
         agent.add_prompt(text(words))
         await self.finish(agent, lines)
 
@@ -227,8 +223,6 @@ class Disconnects:
 
 @attrs.frozen
 class Rewinds:
-    """The user goes back to an earlier prompt and types another."""
-
     prompt: int
     replies: Sequence[ReplyOrFault]
 
@@ -270,7 +264,6 @@ def _without_thinking(message: Json) -> Json:
 
 
 async def look_around(walk: Walk) -> None:
-    """A sub-agent works in parallel to the conversation."""
     sub = walk.agent.sub_agent(f"sub{walk.words}")
     sub.hears([think(), ask(), read("/src/part_1.py")], [think(), look_up("part_1")])
     await walk.work(sub, walk.word())
@@ -285,15 +278,12 @@ async def count_tokens(walk: Walk) -> None:
 
 
 async def turn_off(walk: Walk) -> None:
-    """The user switches managing off for the session."""
     with suppress(NotFound):  # an empty fork is not one yet
         await walk.scene.turn_off(walk.agent.session)
 
 
 @attrs.frozen
 class SwitchesConversation:
-    """Another conversation becomes the current one."""
-
     number: int
 
     async def __call__(self, walk: Walk) -> None:
@@ -317,8 +307,6 @@ class Changes:
 
 @attrs.frozen
 class Pauses:
-    """Time passes."""
-
     seconds: int
 
     async def __call__(self, walk: Walk) -> None:
@@ -327,8 +315,6 @@ class Pauses:
 
 @attrs.frozen
 class Restarts:
-    """The proxy ends and restarts."""
-
     mode: Mode
 
     async def __call__(self, walk: Walk) -> None:
@@ -369,11 +355,9 @@ _steps: st.SearchStrategy[Step] = st.one_of(
 )
 
 walks = st.lists(_steps, min_size=1, max_size=16)
-"""Walks of one client and its forks."""
 
 
 async def take(scene: Scene, steps: Sequence[Step], kind: type[Agent] = Agent) -> None:
-    """A complete walk, of this kind of client."""
     walk = Walk(scene, [scene.agent(kind=kind)])
     for step in steps:
         await step(walk)

@@ -78,11 +78,10 @@ release: install  ## the slower tests, and the short part of each campaign
 	HYPOTHESIS_PROFILE=ci $(PYTEST) $(WAITING) --ignore tests/browser -m "(release or repeat) and not soak" tests
 	HYPOTHESIS_PROFILE=ci $(PYTEST) $(PARALLEL) -m "not soak" campaigns
 
-soak: install  ## long campaigns, and every property with many examples; what passed on this commit is left out
+soak: install  ## long campaigns, and every property with many examples
 	@# What cannot be installed here is skipped with its reason.
 	@for part in aider llama; do $(MAKE) --no-print-directory $$part || echo "soak: there is no $$part" >&2; done
-	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -p campaigns.soak.resuming --passed .cache/soak/$$(git rev-parse --short HEAD) \
-		-m "soak or hypothesis"
+	HYPOTHESIS_PROFILE=soak $(PYTEST) $(PARALLEL) -m "soak or hypothesis"
 
 changelog: install  ## move the lines in newsfragments/ to CHANGELOG.md (VERSION=0.2.0)
 	$(BIN)/towncrier build --yes --version $(VERSION)

@@ -19,10 +19,9 @@ from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.normal_form import content_blocks
-from mnemosyne_lab.evaluation import tariffs
 from mnemosyne_lab.evaluation.driver import simulate
 from mnemosyne_lab.evaluation.policies import POLICIES, UNMANAGED
-from mnemosyne_lab.evaluation.policy import JudgedTariff, Settings
+from mnemosyne_lab.evaluation.policy import API_1H, API_5M, LOCAL, OPENAI, OPENAI_BEFORE, QUOTA, JudgedTariff, Settings
 from mnemosyne_lab.evaluation.reading import recording
 from mnemosyne_lab.evaluation.running import own_model
 from mnemosyne_lab.evaluation.sizing import Sized
@@ -60,12 +59,12 @@ class Payer:
 LOGGED_IN = {"x-api-key": "", "authorization": "Bearer sk-ant-oat01-any"}
 
 PAYERS = (
-    Payer(judged=tariffs.API_5M),
-    Payer(judged=tariffs.API_1H, ttl="1h"),
-    Payer(judged=tariffs.QUOTA, ttl="1h", headers=LOGGED_IN),
-    Payer(judged=tariffs.OPENAI, model="gpt-5.6"),
-    Payer(judged=tariffs.OPENAI_BEFORE, model="gpt-5.5"),
-    Payer(judged=tariffs.LOCAL, named="local", local=LocalServer()),
+    Payer(judged=API_5M),
+    Payer(judged=API_1H, ttl="1h"),
+    Payer(judged=QUOTA, ttl="1h", headers=LOGGED_IN),
+    Payer(judged=OPENAI, model="gpt-5.6"),
+    Payer(judged=OPENAI_BEFORE, model="gpt-5.5"),
+    Payer(judged=LOCAL, named="local", local=LocalServer()),
 )
 
 

@@ -13,12 +13,11 @@ from itertools import islice
 import pytest
 
 from campaigns.payers.playing import PAYERS, WITHIN, Payer, hold
-from mnemosyne_lab.evaluation import tariffs
-from mnemosyne_lab.evaluation.policy import JudgedTariff
+from mnemosyne_lab.evaluation.policy import API_1H, OPENAI_BEFORE, QUOTA, JudgedTariff
 from tests.domain.recorded import folder
 from tests.lab.evaluation.recordings import session as make_session
 
-AS_OTHERS = (tariffs.API_1H, tariffs.QUOTA, tariffs.OPENAI_BEFORE)
+AS_OTHERS = (API_1H, QUOTA, OPENAI_BEFORE)
 """Tariffs that bill by the rules of another, at other prices or for another time."""
 
 

@@ -2,7 +2,7 @@
 it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -58,35 +58,33 @@ def test_answer_counts_only_if_it_is_readable(source: Source, rule: str, told: s
     assert not pair.answered_by(hidden)
 
 
-def test_prose_is_asked_for_its_conclusion() -> None:
-    """The question is about the last concluding sentence, whose words may be reordered."""
-    said = "The cache was cold. The issue is that the lock was never released by the old worker process."
-    pair = asked(Source(speaker="assistant", text=said))["concluded"]
-    assert pair.answered_by("Conclusion: lock never released by the old worker process")
-    assert not pair.answered_by("The cache was cold.")
+SAID = "The cache was cold. The issue is that the lock was never released by the old worker process."
+EITHER = either(("b.py", "12"), ("12", "parse_all"))
+LETTERS = Pair("r", "about", "which?", tuple(exactly(name) for name in "abcde"))
 
 
-def test_tokens_of_one_answer_must_be_close_together() -> None:
-    """A line that contains everything somewhere does not show what belongs together."""
-    answer = exactly("alpha", "17")
-    assert answer.stands_in("alpha = 17")
-    assert not answer.stands_in(f"alpha {'x ' * 200} 17")
-    assert not answer.stands_in("alpha = 170")
-
-
-def test_four_answers_in_five_are_enough() -> None:
-    """A list without one of many items is still an answer; one without half of them is not."""
-    pair = Pair("r", "about", "which?", tuple(exactly(name) for name in "abcde"))
-    assert pair.answered_by("a\nb\nc\nd")
-    assert not pair.answered_by("a\nb\nc")
-
-
-def test_any_accepted_form_is_enough() -> None:
-    """A path and its line number, or the line number and the line's text."""
-    answer = either(("b.py", "12"), ("12", "parse_all"))
-    assert answer.stands_in("b.py: 12")
-    assert answer.stands_in("12 parse_all")
-    assert not answer.stands_in("b.py: parse_all")
+@pytest.mark.parametrize(
+    ("answers", "told", "hidden"),
+    [
+        (
+            asked(Source(speaker="assistant", text=SAID))["concluded"].answered_by,
+            "lock never released by the old worker process",
+            "The cache was cold.",
+        ),
+        (exactly("alpha", "17").stands_in, "alpha = 17", f"alpha {'x ' * 200} 17"),
+        (exactly("alpha", "17").stands_in, "alpha = 17", "alpha = 170"),
+        (LETTERS.answered_by, "a\nb\nc\nd", "a\nb\nc"),
+        (EITHER.stands_in, "b.py: 12", "b.py: parse_all"),
+        (EITHER.stands_in, "12 parse_all", "b.py: parse_all"),
+        (Answer((("a1", "b2", "c3", "d4", "e5"),), 0.6).stands_in, "a1 b2 c3", "a1 b2"),
+    ],
+    ids=["conclusion", "close together", "whole words", "four in five", "a form", "another form", "a share"],
+)
+def test_answer_may_be_reordered_shortened_or_in_another_form_to_a_degree(
+    answers: Callable[[str], bool], told: str, hidden: str
+) -> None:
+    assert answers(told)
+    assert not answers(hidden)
 
 
 def test_sentence_of_common_words_is_no_question() -> None:
@@ -158,9 +156,3 @@ def test_rules_still_make_the_checked_pairs_of_recorded_sessions() -> None:
     assert there.missing == 0
     levels = {row.name.partition(" ")[0] for row in short_forms.scores(quick=True)}
     assert levels == {each.label for each in (Fidelity.DETAILED, Fidelity.STUB, Fidelity.EVICTED)}
-
-
-def test_answer_needs_a_share_of_its_words() -> None:
-    answer = Answer((("a1", "b2", "c3", "d4", "e5"),), 0.6)
-    assert answer.stands_in("a1 b2 c3")
-    assert not answer.stands_in("a1 b2")

@@ -18,7 +18,7 @@ import trio
 from campaigns.clients.agents import CODEX, OPENCODE_COMPATIBLE, OPENCODE_OPENAI, Codex, work
 from campaigns.clients.ten_hours import WINDOW as DAY_WINDOW
 from campaigns.clients.ten_hours import play
-from campaigns.scenarios.messages import blocks_of
+from campaigns.scenarios.spoken import blocks_of
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
 from mnemosyne.domain.objects.events import ObjectRestored

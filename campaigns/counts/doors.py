@@ -5,9 +5,10 @@ parsers. Only the server's own tasks count, so its client and the provider may s
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -22,6 +23,10 @@ from attrs import astuple
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.event_log import PostgresEventLog
 from mnemosyne.adapters.postgres.journal import GroupJournal, JournalTicket
+from mnemosyne.domain.session.round_events import Mode
+from mnemosyne_lab.provider.server import Standin
+from tests.app.serving import Serving, serving
+from tests.http.managing import Client, Json
 
 SETTLED_SECONDS = 0.005
 """How long all tasks must be idle: by then data sent over loopback has arrived."""
@@ -234,3 +239,42 @@ def _note_parse(doors: Doors, value: Any, text: Any, *_: Any, **__: Any) -> None
 
 def _note_decode(doors: Doors, found: tuple[Any, int], decoder: Any, text: str, idx: int = 0) -> None:
     doors.add(parses=1, parsed=found[1] - idx)
+
+
+DAY = 24 * 3_600_000_000
+
+
+@attrs.frozen
+class Counted(Serving):
+    doors: Doors
+
+    async def turn(self, client: Client, *content: Json) -> Counts:
+        """The work of a turn, from the client's first byte until the server is idle again."""
+        await self.doors.quiet()
+        before, copies = self.doors.counts, len(self.doors.watch.copies)
+        client.history.append({"role": "user", "content": list(content)})
+        with self.doors.watch.watching(len(client.body())):
+            message = await client.send()
+            await self.doors.quiet()
+        assert "error" not in message, message
+        client.history.append({"role": "assistant", "content": message["content"]})
+        return attrs.evolve(self.doors.counts - before, copies=len(self.doors.watch.copies) - copies)
+
+
+@asynccontextmanager
+async def counted_server(folder: Path, dsn: str, mode: Mode) -> AsyncIterator[Counted]:
+    """A server on a database; its provider answers when the server has finished the work that a request caused, as a
+    real provider is slower than the server.
+    """
+    with open_doors() as doors, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Standin, "_respond", _answer_when_idle(Standin._respond, doors))
+        async with serving(folder, dsn, mode, doors.serve) as running:
+            yield Counted(running.url, running.standin, running.clock, doors)
+
+
+def _answer_when_idle(respond: Any, doors: Doors) -> Any:
+    async def answer(*given: Any) -> Any:
+        await doors.quiet()
+        return await respond(*given)
+
+    return answer

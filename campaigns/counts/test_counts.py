@@ -10,8 +10,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from campaigns.counts.counted import DAY, Counted, counted_server
-from campaigns.counts.doors import Counts
+from campaigns.counts.doors import DAY, Counted, Counts, counted_server
 from campaigns.counts.grown import Grown, next_content
 from mnemosyne.domain.session.round_events import Mode
 from tests.adapters.log_support import query

@@ -13,8 +13,8 @@ from typing import Any
 import attrs
 
 from campaigns.scenarios.agent import Agent, model_replies, tool
-from campaigns.scenarios.messages import read_reply
 from campaigns.scenarios.scene import Scene, in_memory
+from campaigns.scenarios.spoken import read_reply
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
 from mnemosyne.domain.cost.tariffs import Caching
 from mnemosyne.domain.session.round_events import Mode

@@ -15,8 +15,8 @@ import pytest
 from campaigns.payers.playing import PAYERS, WITHIN, Payer
 from campaigns.payers.test_bills import AS_OTHERS, by_tariff
 from campaigns.scenarios.agent import Agent, call, text, think
-from campaigns.scenarios.messages import Json
 from campaigns.scenarios.scene import Scene, in_memory
+from campaigns.scenarios.spoken import Json
 from mnemosyne.domain.cost.catalogue import price_of
 from mnemosyne.domain.cost.prices import Price, Tokens, tokens_of
 from mnemosyne.domain.cost.tokens import Estimator, features_of_text

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from campaigns.scenarios.messages import Json, ReadReply
-from campaigns.scenarios.spoken import MESSAGES, Spoken
+from campaigns.scenarios.spoken import MESSAGES, Json, ReadReply, Spoken
 from mnemosyne_lab.provider.script import ScriptedReply, from_data
 from tests.http.managing import bare, recall, restore, text, think
 from tests.http.raw_client import RawReply, connect, exchange

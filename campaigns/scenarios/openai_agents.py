@@ -11,8 +11,7 @@ from typing import ClassVar
 import attrs
 
 from campaigns.scenarios.agent import OPERATOR, REMINDER, Agent, text
-from campaigns.scenarios.messages import Json, ReadReply
-from campaigns.scenarios.spoken import CHAT, RESPONSES, Spoken
+from campaigns.scenarios.spoken import CHAT, RESPONSES, Json, ReadReply, Spoken
 
 MODELS: Mapping[str, str] = {
     "claude-opus-5-5": "gpt-5.5",

@@ -10,7 +10,7 @@ import attrs
 
 from campaigns.scenarios.agent import Agent, model_replies, text, think
 from campaigns.scenarios.judge import Judge, Record
-from campaigns.scenarios.messages import MEMORY_TOOLS, Json
+from campaigns.scenarios.spoken import MEMORY_TOOLS, Json
 from mnemosyne.domain.session.decide import SwitchManaging
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.round_events import Mode

@@ -21,8 +21,8 @@ from campaigns.scenarios.agent import (
     think,
     tool,
 )
-from campaigns.scenarios.messages import Json, ReadReply
 from campaigns.scenarios.scene import Scene, Story
+from campaigns.scenarios.spoken import Json, ReadReply
 from mnemosyne.domain.session.round_events import Mode
 
 DROPPING = ",thinking-binding-controls-2026-08-01"

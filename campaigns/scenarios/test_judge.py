@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from campaigns.scenarios import wire
-from campaigns.scenarios.messages import Json, prompt_of, read_reply
+from campaigns.scenarios.judge import ProviderOutput, faults_of
+from campaigns.scenarios.spoken import Json, prompt_of, read_reply
 from campaigns.scenarios.stories import IMAGE, searched
 from tests.http.rounds import text, thinking
 
@@ -48,8 +48,8 @@ def sent() -> Json:
     return body
 
 
-def model_reply() -> wire.ProviderOutput:
-    found = wire.ProviderOutput()
+def model_reply() -> ProviderOutput:
+    found = ProviderOutput()
     found.add([*sent()["messages"][2]["content"]])
     return found
 
@@ -57,7 +57,7 @@ def model_reply() -> wire.ProviderOutput:
 def found_in(change: Callable[[Json], object]) -> list[str]:
     body = deepcopy(sent())  # provider output is shared by all checks
     change(body)
-    return list(wire.faults_of(body, client(), model_reply()))
+    return list(faults_of(body, client(), model_reply()))
 
 
 def test_correct_request_has_no_faults() -> None:
@@ -109,7 +109,7 @@ STOP: Json = {"type": "message_stop"}
 GOOD = (START, OPEN, DELTA, CLOSE, TOLD, STOP)
 
 
-def faults_of(raw: bytes, *, cut: bool = False) -> list[str]:
+def stream_faults(raw: bytes, *, cut: bool = False) -> list[str]:
     return read_reply(200, {"content-type": "text/event-stream"}, raw, cut=cut).faults
 
 
@@ -135,4 +135,4 @@ def test_correct_stream_has_no_faults() -> None:
     ],
 )
 def test_stream_that_breaks_clients_is_found(events: tuple[Json, ...]) -> None:
-    assert faults_of(frames(*events)) != []
+    assert stream_faults(frames(*events)) != []

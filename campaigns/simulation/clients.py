@@ -11,8 +11,8 @@ import trio
 
 from campaigns.scenarios.agent import Agent, fails, model_replies, text, think
 from campaigns.scenarios.judge import OUR_ERRORS
-from campaigns.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply, is_hidden, messages_of
 from campaigns.scenarios.scene import Casting, Scene
+from campaigns.scenarios.spoken import MEMORY_TOOLS, THINKING, Json, ReadReply, is_hidden, messages_of
 from campaigns.simulation.network import ClientWire
 from campaigns.simulation.server import SimulatedServer
 from campaigns.walks import walks

@@ -32,9 +32,8 @@ from campaigns.scenarios.agent import (
     think,
     tool,
 )
-from campaigns.scenarios.messages import MEMORY_TOOLS, THINKING, Json, ReadReply
 from campaigns.scenarios.scene import Scene
-from campaigns.scenarios.spoken import MESSAGES
+from campaigns.scenarios.spoken import MEMORY_TOOLS, MESSAGES, THINKING, Json, ReadReply
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.errors import NotFound
 from mnemosyne_lab.provider.script import ScriptedReply

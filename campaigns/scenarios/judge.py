@@ -38,7 +38,7 @@ from mnemosyne_lab.provider.server import HttpExchange, Standin
 from tests.http.managing import bare
 
 # The rules for a request to the provider that only a comparison with the client's own request shows, written from the
-# API's documentation. The strict scripted provider checks single requests and signatures; what it finds is a fault, too.
+# API's documentation. The strict scripted provider checks single requests and signatures; what it finds is a fault too.
 
 OURS_TO_CHANGE = ("messages", "tools", "system")
 

@@ -201,7 +201,6 @@ class AutomaticCache:
 
 
 def _hash(prompt: str, key: str, ends: Collection[int]) -> dict[int, bytes]:
-    """The hash of the prompt up to each of some ends."""
     running = hashlib.sha256(key.encode())
     found, start = {}, 0
     for end in sorted(end for end in ends if end <= len(prompt)):

@@ -75,7 +75,6 @@ def request(*texts: str, **members: Any) -> bytes:
 
 
 def reply(text: str, **members: Any) -> Reply:
-    """A reply of one text."""
     message = {"id": "msg", "content": [{"type": "text", "text": text}], **members}
     return Reply(
         body=dumps(message),
@@ -327,7 +326,6 @@ async def rebuilt(log: EventLog[Event], contents: ContentStore, stream: UUID = S
 
 
 async def assembled(contents: ContentStore, body: Recipe, stream: UUID = STREAM) -> bytes:
-    """The bytes of a recipe."""
     digests = {piece.digest for piece in body.pieces if isinstance(piece, Piece)}
     return recipe.assemble(body.pieces, (await contents.fetch(stream, sorted(digests))).__getitem__)
 

@@ -27,8 +27,6 @@ PLAIN, INLINE, POSTGRES = "plain objects", "plain objects without a journal", "p
 
 @attrs.frozen
 class SampleEvent:
-    """A sample event."""
-
     text: str
 
 

@@ -225,6 +225,5 @@ def place(event: TurnBegan) -> str:
 
 
 def opened(story: Story, branch: str) -> BranchOpened:
-    """How a branch was opened."""
     (event,) = (each for each in story.events if isinstance(each, BranchOpened) and each.branch == branch)
     return event

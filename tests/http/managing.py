@@ -214,7 +214,6 @@ class Stage:
         return await events_of(self.log, await self.stream())
 
     async def events_of(self, kind: type[E]) -> list[E]:
-        """The events of one type."""
         return [event for event in await self.events() if isinstance(event, kind)]
 
     async def events_until(self, kind: type[E], count: int = 1) -> list[E]:

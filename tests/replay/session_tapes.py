@@ -28,7 +28,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def tape_of(session: Any) -> Tape:
-    """The tape of one session."""
     session = {"tools": [], "resets": [], "system": None, **session}
     return tape(session["name"], partial(_steps, session))
 

@@ -57,7 +57,6 @@ async def open_both(
 
 
 async def failure(kind: str, answer: Callable[[str, Json], Answer], prompt: HelperPrompt = PROMPT) -> HelperFailed:
-    """The failure of a helper with this answer."""
     async with open_both(kind, answer) as (_, model):
         with pytest.raises(HelperFailed) as raised:
             await model.complete(prompt)

@@ -124,5 +124,4 @@ def held(known: Knowledge, at: int) -> list[tuple[str, str]]:
 
 
 def entry(known: Knowledge, content: str) -> Entry:
-    """The entry with this content."""
     return next(each for each in known.entries.values() if each.content == content)

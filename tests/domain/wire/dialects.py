@@ -27,8 +27,6 @@ class Call:
 
 @attrs.frozen
 class ModelReply:
-    """One reply of the model."""
-
     text: str = ""
     thought: str = ""
     calls: Sequence[Call] = ()

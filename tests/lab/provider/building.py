@@ -27,7 +27,6 @@ def assistant(*content: Json | str) -> Json:
 
 
 def call(tool_id: str, name: str = "Look", **given: Any) -> Json:
-    """A tool call."""
     return {"type": "tool_use", "id": tool_id, "name": name, "input": given}
 
 

@@ -48,7 +48,6 @@ def asked(*items: Json, **fields: Any) -> Json:
 
 
 def item_call(call_id: str, kind: str = "function_call") -> Json:
-    """A call item."""
     field = "input" if kind == "custom_tool_call" else "arguments"
     return {"type": kind, "call_id": call_id, "name": "Look", field: "{}"}
 

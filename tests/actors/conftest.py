@@ -7,5 +7,4 @@ from tests.actors.support import StoppableLog
 
 @pytest.fixture
 def log() -> StoppableLog:
-    """An empty log."""
     return StoppableLog()

@@ -206,7 +206,6 @@ class Process:
         return turn
 
     async def turn(self, *texts: str, answer: str = "ok", **options: Any) -> None:
-        """A whole turn."""
         turn = self.open(*texts, **options)
         await turn.note_begun()
         await turn.note_finished(OK, reply(answer))
@@ -331,7 +330,6 @@ async def assembled(contents: ContentStore, body: Recipe, stream: UUID = STREAM)
 
 
 async def reply_text(contents: ContentStore, stored: bytes, stream: UUID = STREAM) -> str:
-    """The text of a stored reply with one text block."""
     message = json.loads(await assembled(contents, recipe.apply(Recipe(), recipe.decode(stored)), stream))
     text = message["content"][0]["text"]
     assert isinstance(text, str)

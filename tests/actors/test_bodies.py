@@ -14,7 +14,6 @@ from tests.domain.recorded import dumps
 
 
 async def session(log: StoppableLog) -> Loaded:
-    """The session as recorded."""
     loaded = Loaded(IDENTITY, log, log, salt)
     loaded.load(await log.read(STREAM))
     return loaded

@@ -17,11 +17,9 @@ class Asked:
 
     @property
     def transactions(self) -> int:
-        """The number of transactions."""
         return self.statements.count("begin")
 
     def of(self, beginning: str) -> Sequence[str]:
-        """The statements with this beginning."""
         return [each for each in self.statements if each.startswith(beginning)]
 
 

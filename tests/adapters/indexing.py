@@ -112,7 +112,6 @@ class Indexed:
         return talk.stream
 
     async def copy(self, log: PlainLog, stream: UUID) -> None:
-        """Copy a session from a plain log."""
         envelopes = tuple(each.envelope for each in await log.read(stream))
         contents = [Content(digest, data) for digest, data in log._contents[stream].items() if data is not None]
         await self.journal.append(Append(stream, 0, envelopes, tuple(contents)))

@@ -93,7 +93,6 @@ async def open_postgres(
 
 @asynccontextmanager
 async def open_on(database: Database, *, commit_deadline: float = 30) -> AsyncIterator[World]:
-    """The same on an open database."""
     log = PostgresEventLog(database, CODEC, commit_deadline=commit_deadline)
     async with running(GroupJournal(log, CODEC, JournalLimits(longest_pause=0.1))) as journal:
         yield World(journal, log, PostgresContentStore(database))
@@ -101,7 +100,6 @@ async def open_on(database: Database, *, commit_deadline: float = 30) -> AsyncIt
 
 @asynccontextmanager
 async def open_database(dsn: str, timeouts: Timeouts | None = None) -> AsyncIterator[Database]:
-    """A prepared database."""
     database = Database(dsn, timeouts=timeouts)
     try:
         await database.prepare()

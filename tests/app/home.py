@@ -165,6 +165,5 @@ def _signal_all(postmaster: int, signal_: signal.Signals) -> None:
 
 @asynccontextmanager
 async def at_home(tmp_path: Path, dsn: str | None = None) -> AsyncIterator[Home]:
-    """An empty home."""
     async with open_standin(LOOP) as standin:
         yield Home(tmp_path, standin, dsn)

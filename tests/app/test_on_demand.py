@@ -44,7 +44,6 @@ class Browser:
                 yield reply
 
     def get(self, path: str, **headers: str) -> Page:
-        """A page with its body."""
         with self.following(path, **headers) as reply:
             return Page(reply.status, dict(reply.headers.items()), reply.read())
 

@@ -169,7 +169,6 @@ colors, only one is checked.
 
 
 def open_tab(context: BrowserContext, shown: Shown) -> Tab:
-    """A signed-in tab."""
     context.add_cookies([{"name": "mnemosyne", "value": shown.cookie, "url": f"{shown.url}/-/"}])
     page = context.new_page()
     return Tab(page, listen(page))

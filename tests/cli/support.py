@@ -51,7 +51,6 @@ class _Answering(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def provider() -> Iterator[Provider]:
-    """A provider in a thread."""
     with Provider() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()

@@ -24,7 +24,6 @@ def session(own_conversation: str) -> str:
 
 @pytest.fixture
 def archived(session: str, tmp_path: Path) -> Path:
-    """The file of the archived session."""
     (row,) = run_json("archive", session, "--to", str(tmp_path / "old"))["sessions"]
     return Path(row["file"])
 

@@ -202,8 +202,6 @@ def test_every_module_with_a_table_is_in_the_list() -> None:
 
 
 class Terminal(io.StringIO):
-    """A terminal with colours."""
-
     def isatty(self) -> bool:
         return True
 

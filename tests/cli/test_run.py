@@ -279,7 +279,6 @@ def test_summary_of_a_managed_loss_says_when_it_breaks_even(break_even: int | No
 
 
 def mode_of(url: str, home: Path) -> str:
-    """The mode of a server."""
     token = (home / "data/token").read_text().strip()
     asking = urllib.request.Request(f"{url}/-/status", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(asking, timeout=DEADLINE) as reply:

@@ -40,7 +40,6 @@ def filled(dsn: str) -> str:
 
 @pytest.fixture
 def backup(filled: str, tmp_path: Path) -> Path:
-    """The file of a backup of it."""
     run("backup", str(tmp_path / "log.backup"), "--dsn", filled)
     return tmp_path / "log.backup"
 

@@ -34,7 +34,6 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """The texts of the reply."""
         return "\n".join(block["text"] for block in self.reply["content"] if block["type"] == "text")
 
 

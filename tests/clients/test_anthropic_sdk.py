@@ -41,7 +41,6 @@ MANAGE = {"x-mnemosyne-mode": "manage"}
 
 
 def read(raw: bytes, *, streamed: bool) -> Message:
-    """The message that the library reads from the bytes."""
     kind = "text/event-stream" if streamed else "application/json"
     answer = httpx2.Response(200, headers={"content-type": kind}, content=raw)
     with (

@@ -180,7 +180,6 @@ class Story:
         return happened
 
     def do(self, command: Command) -> tuple[Event, ...]:
-        """What happens on a command."""
         happened = tuple(decide(command, self.state))
         for event in happened:
             self.state = evolve(self.state, event)
@@ -215,7 +214,6 @@ def _inherited(branch: Branch) -> int:
 
 
 def address(event: TurnBegan) -> Address:
-    """Where a turn was put."""
     return Address(event.branch, event.turn, event.attempt)
 
 

@@ -51,8 +51,6 @@ Json = dict[str, Any]
 
 @attrs.frozen
 class Stored:
-    """An event as it is stored."""
-
     stream: UUID
     name: str
     state: Any
@@ -99,7 +97,6 @@ def contents(folder: Path) -> dict[UUID, tuple[Content, ...]]:
 
 
 def opened(folder: Path) -> MemoryArchive:
-    """The log in memory."""
     log = PlainLog(CODEC)
     for append in appends(folder):
         log.submit(append)

@@ -36,8 +36,6 @@ E = TypeVar("E", bound=Event)
 
 
 class AnyClient(Protocol):
-    """What every kind of client has."""
-
     url: str
     history: list[Json]
     replies: list[RawReply]

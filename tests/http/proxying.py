@@ -127,8 +127,6 @@ def app_of(config: Config, gateway: Gateway) -> Application:
 
 @attrs.define
 class Proxy:
-    """A running proxy."""
-
     url: str
     progress: RelayProgress
     stopping: trio.Event

@@ -59,7 +59,6 @@ def fork(stage: Stage, client: Client, session: str, messages: int | None = None
 
 
 async def kinds(stage: Stage, session: str) -> list[BranchKind]:
-    """The kinds of a session's branches."""
     events = await events_of(stage.log, stream_of("t", session))
     return [each.kind for each in events if isinstance(each, BranchOpened)]
 

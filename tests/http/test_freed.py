@@ -98,5 +98,4 @@ async def test_finished_turn_is_freed_without_garbage_collection(
 
 
 def list_alive(*kinds: type) -> list[weakref.ref[object]]:
-    """The objects that are still alive."""
     return [weakref.ref(each) for each in gc.get_objects() if isinstance(each, kinds)]

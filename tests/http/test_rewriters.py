@@ -53,7 +53,6 @@ def joined(outputs: Sequence[Output]) -> bytes:
 
 
 def blocks_read(written: Written, streamed: bool, raw: bytes) -> list[dict[str, Any]]:
-    """The blocks that a client reads."""
     if not streamed:
         return list(written.dialect.reply_content(json.loads(raw)))
     reader = written.dialect.reader()

@@ -49,7 +49,6 @@ def environ(tmp_path_factory: pytest.TempPathFactory, place: Path) -> dict[str, 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory in which it is kept."""
     return tmp_path_factory.mktemp("demo") / "kept here"
 
 

@@ -144,7 +144,6 @@ class World:
         return PostgresEventLog(self.database, codec)
 
     def drop_table(self, table: str) -> None:
-        """Drop a table manually."""
         if isinstance(self.store, PlainProjections):
             del self.store.live["sample"].rows[table]
         else:

@@ -19,7 +19,6 @@ from tests.services.talking import rich_session, talking
 
 
 async def rows(log: EventLog[object], table: str, projection: Projection = TIMELINE) -> list[dict[str, Any]]:
-    """Return the rows of a table built from a log."""
     store = PlainProjections()
     status = await Projector(projection, log, store).catch_up()
     assert status.error is None

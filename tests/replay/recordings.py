@@ -48,7 +48,6 @@ def played(*tapes: Tape, mode: Mode = Mode.OBSERVE) -> tuple[PlainLog, list[Play
 
 
 def read(log: PlainLog, stream: UUID) -> list[Envelope[Event]]:
-    """The envelopes of a session."""
 
     async def run() -> list[Envelope[Event]]:
         return [each.envelope for each in await log.read(stream)]
@@ -57,7 +56,6 @@ def read(log: PlainLog, stream: UUID) -> list[Envelope[Event]]:
 
 
 def streams(log: PlainLog) -> list[UUID]:
-    """The sessions of a log."""
 
     async def run() -> list[UUID]:
         return list(await log.streams())

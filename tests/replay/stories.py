@@ -47,7 +47,6 @@ class Model:
     asked: int = 0
 
     def reply(self, body: Any) -> ScriptedReply:
-        """The reply to a request."""
         self.asked += 1
         offered = {tool["name"] for tool in body["tools"]} & memory_tools.NAMES
         if self.asked > MOST or self.chance.random() < 0.3:

@@ -7,5 +7,4 @@ from tests.services.talking import Plain, plain
 
 @pytest.fixture
 def archive() -> Plain:
-    """An empty archive."""
     return plain()

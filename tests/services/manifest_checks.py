@@ -49,7 +49,6 @@ def words_of(block: Any) -> str:
 
 
 def _json_values(content: bytes) -> list[Any]:
-    """A sequence of JSON values."""
     text, at, found = content.decode(), 0, []
     while at < len(text):
         value, at = json.JSONDecoder().raw_decode(text, at)

@@ -98,13 +98,11 @@ class Talk:
         await self.actor.mailbox.post(message).wait()
 
     async def history(self) -> History:
-        """The history of the session."""
         return history_of(str(self.stream), await self.archive.log.read(self.stream))
 
 
 @asynccontextmanager
 async def talking(archive: Plain | None = None, name: str = "a client's session") -> AsyncIterator[Talk]:
-    """A session to talk in."""
     archive = archive or plain()
     stream = stream_of("local", name)
     identity = Identity(stream=stream, tenant="local", external_id=name)

@@ -40,8 +40,6 @@ async def test_an_answer_quotes_the_newest_version_and_there_may_be_none() -> No
 
 @attrs.define
 class ByWords(Everything):
-    """An index of words."""
-
     async def search(
         self, stream: UUID, question: str, among: Collection[str], limit: int, least: float = 0.2
     ) -> SearchResult:

@@ -22,8 +22,6 @@ from tests.services.talking import Plain, body, talking, user
 
 @attrs.frozen
 class Session:
-    """A session of one branch."""
-
     archive: Plain
     stream: UUID
     recorded: Sequence[Recorded[Event]]

@@ -39,8 +39,6 @@ from tests.waiting import DEADLINE
 
 
 class TestEventLog:
-    """The rules of every event log."""
-
     async def test_events_are_read_in_order_with_versions_and_positions(self, world: World) -> None:
         assert await world.journal.append(make_append(stream(1), 0, "a", "b")) == 2
         assert await world.journal.append(make_append(stream(1), 2, "c")) == 3
@@ -184,7 +182,6 @@ class TestEventLog:
 
 
 def place_of(recorded: Recorded[object]) -> tuple[UUID, int, int]:
-    """The place of an event."""
     return recorded.stream, recorded.version, recorded.position
 
 
@@ -271,8 +268,6 @@ def lock_one(connection: Connection) -> None:
 
 
 class CountingCodec(EventCodec):
-    """Counts what is decoded."""
-
     decoded = 0
 
     def decode(self, name: str, state: bytes) -> Envelope[object]:

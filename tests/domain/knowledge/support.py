@@ -33,13 +33,10 @@ def draft(content: str, **fields: Any) -> EntryDraft:
 
 
 def extracted(content: str, **fields: Any) -> EntryDraft:
-    """An entry that the proxy extracted."""
     return draft(content, source=EntrySource.EXTRACTED, **{"confidence": 0.8, **fields})
 
 
 class KnowledgePlace:
-    """The knowledge of a place, command by command."""
-
     def __init__(self, name: str = "w") -> None:
         self._name = name
         self.events: list[KnowledgeEvent] = []

@@ -143,7 +143,6 @@ def _at(memory: Memory, turn: int) -> Memory:
 
 
 def _recorded(before: Memory, made: list[ObjectCreated]) -> Memory:
-    """Return the memory after a turn that made some objects."""
     after = remembered(*made, before=before)
     ids: list[str] = []
     for draft in list_ended(before, after, BRANCH, FIRST_TURN):

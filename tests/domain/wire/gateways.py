@@ -13,8 +13,6 @@ Json = dict[str, Any]
 
 @attrs.frozen
 class Called:
-    """A call that a model makes."""
-
     id: str
     name: str
     arguments: str

@@ -134,7 +134,6 @@ class Pages:
         return response.status_code, await response.get_data(as_text=True)
 
     async def json(self, path: str) -> Any:
-        """Return a page's JSON."""
         response = await self.client.get(path)
         assert response.status_code == 200
         return await response.get_json()
@@ -159,7 +158,6 @@ _create_app = cache(create_pages)
 
 @asynccontextmanager
 async def open_pages(dsn: str, folder: Path, role: PageRole = PageRole.OWNER, **more: str) -> AsyncIterator[Pages]:
-    """Open the pages of a database."""
     numbers: Iterator[int] = iter(range(1_000_000))
     simulations = Simulations(list_policies(), COMMAND)
     page_context = OpenPageContext(

@@ -20,12 +20,10 @@ LINES = 60
 
 
 def line_of(file: int, number: int) -> str:
-    """A line that no other file has."""
     return f"    value_{file}_{number} = compute_part({number * 37 + file}, 'file {file}')"
 
 
 def body_of(file: int) -> str:
-    """The content of a file."""
     return "\n".join(line_of(file, number) for number in range(LINES))
 
 
@@ -75,7 +73,6 @@ STEPS = st.lists(
 
 
 def traced(steps: Sequence[Step], *, resets: Sequence[Json] = ()) -> Trace:
-    """The trace of a story."""
     return trace_of(recording("made, line 1", session(steps, resets=resets)))
 
 

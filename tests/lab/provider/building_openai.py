@@ -36,7 +36,6 @@ def chat_call(call_id: str) -> Json:
 
 
 def chat_result(call_id: str, text: str = "seen") -> Json:
-    """The answer to a call."""
     return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
@@ -53,7 +52,6 @@ def item_call(call_id: str, kind: str = "function_call") -> Json:
 
 
 def item_result(call_id: str, kind: str = "function_call_output", text: str = "seen") -> Json:
-    """The answer to a call item."""
     return {"type": kind, "call_id": call_id, "output": text}
 
 

@@ -206,7 +206,7 @@ def test_other_policy_is_simulated_and_its_map_shown_next_to_the_recorded_one(ta
     tab.page.get_by_role("button", name="Simulate").click()
     expect(tab.page.locator("#simulated rect.L0").first).to_be_visible()
     expect(tab.page.locator("#map rect.L0").first).to_be_visible()
-    expect(tab.page.get_by_role("rowheader", name="simulated: cold")).to_be_visible()
+    expect(tab.page.get_by_role("rowheader", name="simulated: simple")).to_be_visible()
     assert tab.said == []
 
 

@@ -30,8 +30,8 @@ BUDGETS = {
     "replay": Budget("mnemosyne/replay", 825, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_095, 2_300),
     "mnemosyne": Budget("mnemosyne", 87_510, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 11_000, 11_000),
-    "tests": Budget("tests", 80_135, 50_000),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 11_045, 11_000),
+    "tests": Budget("tests", 80_165, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 12_605, 12_000),
     "benchmarks": Budget("benchmarks", 6_000, 6_000),

@@ -157,7 +157,6 @@ ELSEWHERE: Mapping[str, tuple[str, str]] = {
         "lab/cli/demo lab/demo/agent lab/demo/play lab/demo/stage lab/demo/witness",
     ),
     "lab/cli/test_evaluate.py": ("an evaluation from files to reports", "lab/evaluation/running lab/cli/judge"),
-    "lab/cli/test_trial.py": ("what a trial says is the output of its command", "lab/trial/report"),
     "lab/evaluation/test_driver.py": (
         "data that the driver reads and fills",
         "lab/evaluation/policy lab/evaluation/trace",

@@ -10,6 +10,7 @@ import click
 
 from mnemosyne.cli.log_access import json_option
 from mnemosyne.cli.printing import print_json, say
+from mnemosyne.cli.private_files import write_private
 from mnemosyne.cli.settings import configuration, log_options
 from mnemosyne.figures import printable
 
@@ -63,6 +64,12 @@ _ENVIRON = "In runs {} memory, set NAME to the value of VARIABLE, such as the ke
     is_flag=True,
     help="Also have the helper model compare the two runs of each pair. This sends their changes and output to it.",
 )
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    metavar="OUT.html",
+    help="Also write the result as a page.",
+)
 @click.option("--with-env", multiple=True, metavar="NAME=VARIABLE", help=_ENVIRON.format("with"))
 @click.option("--without-env", multiple=True, metavar="NAME=VARIABLE", help=_ENVIRON.format("without"))
 @log_options()
@@ -80,6 +87,7 @@ def trial(
     with_env: tuple[str, ...],
     without_env: tuple[str, ...],
     is_judged: bool,
+    report: Path | None,
     as_json: bool,
     **options: object,
 ) -> None:
@@ -131,6 +139,8 @@ def trial(
     else:
         for line in (*render(found), *render_reasons(found.judged)):
             say(line)
+    if report is not None:
+        _write(report, found)
 
 
 def _judge(config: "Config", record: "TrialRecord", found: "TrialResult", commands: Mapping[str, str]) -> "JudgedTrial":
@@ -153,6 +163,12 @@ def _judge(config: "Config", record: "TrialRecord", found: "TrialResult", comman
         missing=found.counts.pairs - len(verdicts),
         nanodollars=sum(reply.nanodollars for reply in replies),
     )
+
+
+def _write(path: Path, found: "TrialResult") -> None:
+    from mnemosyne_lab.trial.report import trial_report
+
+    write_private(path, trial_report(found))
 
 
 def _take(named: Sequence[str]) -> dict[str, str]:

@@ -1,11 +1,19 @@
-"""The result of a trial: in sentences, and as data for programs."""
+"""The result of a trial: in sentences, as data for programs, and as one self-contained HTML page.
+
+The template of the page escapes all text; its content security policy allows no script.
+"""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 import attrs
+from jinja2 import Environment
 
 from mnemosyne.figures import amount_text, dollars_text, percent_text, plural, printable
+from mnemosyne.http.inspector.formatting import FILTERS
+from mnemosyne.http.inspector.session_report import read_styles
+from mnemosyne.services.charts import WIDTH
 from mnemosyne_lab.evaluation.judging import EQUIVALENT, one_line
 from mnemosyne_lab.trial.judging import DISAGREE, JudgedTrial
 from mnemosyne_lab.trial.statistics import Conclusion, PairCounts, TrialOutcome, conclude, interval, mcnemar
@@ -117,3 +125,24 @@ def as_data(trial: TrialResult) -> dict[str, Any]:
         "runs": [attrs.asdict(each, filter=texts) for each in trial.runs],
         "judge": judged and {**attrs.asdict(judged), "agreement": judged.agreement},
     }
+
+
+def trial_report(trial: TrialResult) -> str:
+    """The page: its conclusion, the interval against the margin, and every pair."""
+    found = as_data(trial)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(FILTERS, amount=amount_text)
+    pairs: dict[str, dict[str, Any]] = {}
+    for run in found["runs"]:
+        pairs.setdefault(run["pair"], {}).setdefault(run["arm"], run)
+    judged = (found["judge"] or {}).get("pairs", ())
+    reach = min(1.0, 1.2 * max(found["margin"], *map(abs, found["interval"])))
+    page = files("mnemosyne_lab.trial").joinpath("report_page.html").read_text(encoding="utf-8")
+    return environment.from_string(page).render(
+        sentences=render(trial),
+        found=found,
+        pairs=pairs,
+        verdicts={each["name"]: each for each in judged},
+        x=lambda share: round(WIDTH / 2 + 0.45 * WIDTH * share / reach, 1),
+        styles=read_styles(),
+    )

@@ -14,6 +14,7 @@ from mnemosyne_lab.trial.report import TrialResult, render
 from mnemosyne_lab.trial.tasks import RunResult
 from tests.cli.support import environ_for, invoked, serving
 from tests.clients.provider import standin_in_a_thread
+from tests.lab.evaluation.test_report_html import Page
 from tests.scripted_helper import Answer, Json, open_endpoint, read_sent, says
 
 ASK = """
@@ -104,12 +105,12 @@ def prefer_longer(path: str, body: Json) -> Answer:
 
 async def test_helper_model_judges_the_runs_of_each_pair_once_in_both_orders(tmp_path: Path) -> None:
     """Without knowing which had memory; a second command asks only for what has no recorded answer."""
-    tasks, results = tmp_path / "tasks.toml", tmp_path / "r.jsonl"
+    tasks, page, results = (tmp_path / name for name in ("tasks.toml", "out.html", "r.jsonl"))
     same = '[[task]]\nname = "same"\ncommand = "echo I did. > answer"\ncheck = "true"\n'
     tasks.write_text(f'[[task]]\nname = "differs"\ncommand = "echo $SAID > answer"\ncheck = "true"\n{same}')
     said = {"LONG": "I did it, because the test failed.", "SHORT": "I did it."}
     arms = ("--with", "http://a", "--without", "http://b", "--with-env", "SAID=LONG", "--without-env", "SAID=SHORT")
-    asked = ("trial", str(tasks), *arms, "--results", str(results), "--judge")
+    asked = ("trial", str(tasks), *arms, "--results", str(results), "--judge", "--report", str(page))
     refused = invoked(*asked, environ=environ_for(tmp_path))
     assert "--judge needs a helper model" in refused.stderr
     assert "Set helper = anthropic or helper = openai." in refused.stderr
@@ -133,7 +134,10 @@ async def test_helper_model_judges_the_runs_of_each_pair_once_in_both_orders(tmp
         "same/1": "equivalent",
     }
     assert (found["conclusion"], found["pairs"], found["judge"]["nanodollars"]) == ("inconclusive", 2, 0)
-    assert "Inconclusive: 2 pairs, about 619 needed" in first.stdout
+    shown = Page(page.read_text(encoding="utf-8"))
+    (row,) = (cells for cells in shown.rows if cells[0] == "differs/1")
+    assert row[1::3] == ["passed", "passed", "better with memoryIt gives a reason.I did it, because the test failed.\n"]
+    assert "Inconclusive: 2 pairs, about 619 needed" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

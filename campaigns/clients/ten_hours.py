@@ -39,6 +39,8 @@ WINDOW, LIMIT = 100_000, 120_000
 compacts 33,000 below the window that it is told.
 """
 
+STEPS = Path(__file__).with_suffix(".txt")
+
 USES = ("u", "e")
 """The steps that need text of an earlier one: a use and an edit (``draw_steps.py``)."""
 
@@ -70,9 +72,9 @@ class Plan:
     """The files of which one step reads all."""
 
     @classmethod
-    def load(cls) -> "Plan":
+    def load(cls, steps: Path = STEPS) -> "Plan":
         plan, chance, edited = cls(), random.Random(50), set[tuple[int, int]]()
-        lines = Path(__file__).with_suffix(".txt").read_text().splitlines()
+        lines = steps.read_text().splitlines()
         for at, word in enumerate(" ".join(line for line in lines if line[0] != "#").split()):
             kind, (ago, size) = word[0], map(int, (["0", *word[1:].split(":")])[-2:])
             part = None

@@ -1,0 +1,23 @@
+"""The simulated long session: who lacks nothing reads nothing again."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from campaigns.clients.simulate_hours import LIMIT, Run
+from campaigns.clients.ten_hours import Plan
+
+WINDOW = {"window": 60_000, "limit": 60_000}
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_again"),
+    [({}, False), ({"compacts": 60_000}, True), (WINDOW, True), (WINDOW | {"knows": True}, False)],
+)
+def test_read_again_follows_only_what_left_the_window_before_its_use(settings: dict[str, Any], is_again: bool) -> None:
+    plan = Plan.load()
+    plan.kinds, plan.sizes, plan.parts = plan.kinds[:250], plan.sizes[:250], plan.parts[:250]
+    run = Run(plan=plan, read=Fraction(1, 20), write=Fraction(5, 4), **settings).play()
+    assert (run.counts["u"] + run.counts["e"] > 0) == is_again
+    assert run.peak <= settings.get("window", LIMIT)

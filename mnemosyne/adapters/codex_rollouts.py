@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from uuid import UUID
 
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.errors import BadOption
+from mnemosyne.regular_files import open_regular
 from mnemosyne.services.forks import ForkPoint
 
 BASE_INSTRUCTIONS = "model.base_instructions"
@@ -43,7 +46,7 @@ def write_rollout(folder: Path, point: ForkPoint, project: Path, at: int) -> str
         "originator": "mnemosyne",
         "cli_version": "0.0.0",
         "source": "cli",
-        "model_provider": None,
+        "model_provider": _find_provider(folder, point.session),
         "base_instructions": {"text": base} if base else None,
     }
     lines = [("session_meta", meta), *(line for item in items for line in _lines_of(item))]
@@ -56,6 +59,15 @@ def write_rollout(folder: Path, point: ForkPoint, project: Path, at: int) -> str
     except OSError as error:
         raise BadOption(f"Codex's file {file} cannot be written: {error.strerror or error}.") from None
     return name
+
+
+def _find_provider(folder: Path, session: str) -> str:
+    """The name of a conversation's provider, without which Codex 0.171.0 continues none in a terminal."""
+    files = (folder / "sessions").glob(f"*/*/*/rollout-*-{session}.jsonl") if re.fullmatch(r"[\w-]+", session) else ()
+    for file in files:
+        with suppress(OSError, ValueError, KeyError, TypeError), open_regular(file) as opened:
+            return str(json.loads(opened.readline())["payload"]["model_provider"])
+    return "openai"
 
 
 def _make_id(milliseconds: int) -> UUID:
@@ -79,7 +91,11 @@ def _kinds_of(item: Item) -> Iterable[object]:
 def _lines_of(item: Item) -> list[tuple[str, Item]]:
     """An item, and the event by which Codex displays it."""
     lines: list[tuple[str, Item]] = [("response_item", item)]
-    if item.get("type") == "message" and item.get("role") == "user":
+    if (
+        item.get("type") == "message"
+        and item.get("role") == "user"
+        and "user.text" in (_kinds_of(item) or ["user.text"])
+    ):
         lines.append(("event_msg", {"type": "user_message", "message": _words_of(item)}))
     elif item.get("type") == "message" and item.get("role") == "assistant":
         lines.append(("event_msg", {"type": "agent_message", "message": _words_of(item)}))

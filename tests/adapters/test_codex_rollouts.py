@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import attrs
 import pytest
 
 from mnemosyne.adapters.codex_rollouts import find_folder, write_rollout
@@ -56,6 +57,26 @@ def test_items_are_written_unchanged_with_codex_s_own_events(tmp_path: Path, mar
     assert [each["payload"] for each in lines if each["type"] == "response_item"] == [*items, REPLY, CALL, RESULT]
     shown = [(each["payload"]["type"], each["payload"]["message"]) for each in lines if each["type"] == "event_msg"]
     assert shown == [("user_message", "Which colour?"), ("agent_message", "Teal.")]
+
+
+@pytest.mark.parametrize(("session", "provider"), [("s", "mine"), ("t", "openai"), ("../s", "openai")])
+def test_a_fork_has_its_parent_s_provider_and_shows_only_what_was_typed(
+    tmp_path: Path, session: str, provider: str
+) -> None:
+    """Codex 0.171.0 continues a conversation in a terminal only with its provider."""
+    day = tmp_path / "sessions/2026/01/04"
+    day.mkdir(parents=True)
+    (day / "rollout-2026-01-04T09-31-07-s.jsonl").write_text('{"payload": {"model_provider": "mine"}}\n')
+    (day / "rollout-2026-01-04T09-31-07-t.jsonl").write_text("damaged")
+    kinds = ("environments.environment_context", "user.text")
+    items = [
+        make_message("user", kind, internal_chat_message_metadata_passthrough={"content_item_kinds": [kind]})
+        for kind in kinds
+    ]
+    name = write_rollout(tmp_path, attrs.evolve(fork_point({"input": items}), session=session), tmp_path, AT)
+    first, *lines = read(tmp_path, name)
+    assert first["payload"]["model_provider"] == provider
+    assert [each["payload"]["message"] for each in lines if each["type"] == "event_msg"] == ["user.text", "Teal."]
 
 
 def test_a_failure_to_write_is_reported(tmp_path: Path) -> None:

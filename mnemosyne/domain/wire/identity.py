@@ -51,7 +51,7 @@ AGENTS = (
     UserAgent("opencode", "opencode/"),  # "opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14"
     UserAgent("anthropic-sdk", "Anthropic/"),  # "Anthropic/Python 2.11.0"
     UserAgent("anthropic-sdk", "AsyncAnthropic/"),
-    UserAgent("codex", "codex_"),  # "codex_exec/0.169.0 (Debian 12.0.0; x86_64) unknown"
+    UserAgent("codex", "codex"),  # "codex_exec/0.169.0 (Debian 12.0.0; x86_64) unknown", "codex-tui/0.171.0 (…"
     UserAgent("openai-sdk", "OpenAI/"),  # "OpenAI/Python 3.52.0"
     UserAgent("openai-sdk", "AsyncOpenAI/"),
 )
@@ -126,6 +126,7 @@ class Telltale:
 
 TELLTALES = (
     Telltale("opencode", "1.18.33", RequestKind.TITLE, "first user", False, "Generate a title for this conversation:"),
+    Telltale("codex", "0.171.0", RequestKind.TITLE, "last user", True, "Generate a concise, single-line task title"),
     Telltale("opencode", "1.18.33", RequestKind.COMPACTION, "system", False, "You are a context summarization agent"),
     Telltale("opencode", "1.18.33", RequestKind.COMPACTION, "last user", False, "Here is the conversation so far:"),
     Telltale("opencode", "1.18.33", RequestKind.SUCCESSOR, "first user", True, "What did we do so far?"),

@@ -35,6 +35,7 @@ def request(*texts: str, tools: bool = True, **members: Any) -> Transcript:
     [
         (CLAUDE[1], "claude-code", "2.1.329"),
         (OPENCODE[1], "opencode", "1.18.33"),
+        ("codex-tui/0.171.0 (Debian 12.0.0; x86_64) xterm (codex-tui; 0.171.0)", "codex", "0.171.0"),
         ("Anthropic/Python 2.11.0", "anthropic-sdk", "2.11.0"),
         ("AsyncAnthropic/Python 2.11.0", "anthropic-sdk", "2.11.0"),
         ("curl", "other", None),
@@ -137,6 +138,8 @@ def test_codexs_compaction_and_its_successor_are_recognized() -> None:
     assert asked(*opening, summary) is RequestKind.SUCCESSOR
     assert asked(*opening, summary, ("assistant", "On."), ("user", "And?")) is RequestKind.SUCCESSOR
     assert asked(*opening, ("assistant", "Teal."), summary) is RequestKind.TURN
+    title = "Generate a concise, single-line task title of at most 36 characters"
+    assert asked(*opening[:2], ("user", title)) is RequestKind.TITLE, "of codex-tui 0.171.0"
 
 
 def test_a_compaction_trigger_and_a_history_that_begins_with_its_result_are_recognized() -> None:

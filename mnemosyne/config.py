@@ -7,6 +7,7 @@ defaults. ``mnemosyne config`` prints all of them.
 import difflib
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -665,3 +666,10 @@ def _check_readable(ca_bundle: Path) -> None:
             pass
     except OSError as error:
         raise BadConfiguration(f"ca_bundle = {ca_bundle} cannot be read: {error.strerror or error}.") from None
+
+
+def repeat_options(config: Config) -> str:
+    """The given options that locate the log, for the next command. ``dsn`` is left out: it may hold a password."""
+    given = {"data-dir": config.data_dir.absolute(), "tenant": config.tenant}
+    chosen = {name: value for name, value in given.items() if config.sources[name.replace("-", "_")][:6] == "option"}
+    return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in chosen.items())

@@ -33,7 +33,7 @@ from mnemosyne.app.read_models import OpenReadModels, open_read_models
 from mnemosyne.app.settings import limits_of
 from mnemosyne.app.simulations import Simulations
 from mnemosyne.app.storage import is_embedded, run_journal
-from mnemosyne.config import SETTINGS, Config
+from mnemosyne.config import SETTINGS, Config, repeat_options
 from mnemosyne.data_dir import local_token, prepare_data_dir
 from mnemosyne.domain.knowledge.decide import Place
 from mnemosyne.domain.knowledge.kinds import EntrySource
@@ -287,7 +287,7 @@ async def run_pages(
     prepare_data_dir(config.data_dir)
     page_context = OpenPageContext(config, now, new_id, simulations, load)
     access = Access(local_token(config.data_dir), PageLinks(config.data_dir), now)
-    app = PagesAlone(create_pages(page_context, access), hosts_of(config), trio.current_time())
+    app = PagesAlone(create_pages(page_context, access, repeat_options(config)), hosts_of(config), trio.current_time())
     stopping = trio.Event()
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:

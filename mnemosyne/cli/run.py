@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shlex
 import shutil
 import sys
 import time
@@ -36,8 +35,8 @@ from mnemosyne.app.discovery import (
 )
 from mnemosyne.app.launch import StartedServer, end_like, run_client, start_server
 from mnemosyne.cli.printing import say
-from mnemosyne.cli.settings import LOG, configuration, manage_option, setting_options
-from mnemosyne.config import BUDGETS, SETTINGS, Config, list_settings, render, upstreams_of
+from mnemosyne.cli.settings import configuration, manage_option, setting_options
+from mnemosyne.config import BUDGETS, SETTINGS, Config, list_settings, render, repeat_options, upstreams_of
 from mnemosyne.errors import BadConfiguration, BadOption, UpstreamUnreachable
 from mnemosyne.figures import count_text, dollars_text, plural, printable
 
@@ -432,17 +431,11 @@ def _print_summary(config: Config, began: int, *, complete: bool) -> None:
         logging.getLogger(__name__).debug("cannot summarize the recorded turns", exc_info=True)
         return
     if found is not None and found.sessions:
-        _say(f"{render_recorded(found, config.mode, break_even)}{_repeat_options(config)}")
+        _say(f"{render_recorded(found, config.mode, break_even)}{repeat_options(config)}")
         for sentence in sentences:
             _say(f"{sentence}.")
     elif found is None or not complete:
-        _say(f"see what was recorded: mnemosyne open{_repeat_options(config)}")
-
-
-def _repeat_options(config: Config) -> str:
-    """The given options that locate the log, for the next command. ``dsn`` is left out: it may hold a password."""
-    given = [name for name in LOG if name != "dsn" and config.sources[name].startswith("option")]
-    return "".join(f" --{name.replace('_', '-')} {shlex.quote(str(getattr(config, name)))}" for name in given)
+        _say(f"see what was recorded: mnemosyne open{repeat_options(config)}")
 
 
 def render_recorded(found: "Savings", mode: str, break_even: int | None = None) -> str:

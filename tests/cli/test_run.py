@@ -29,7 +29,7 @@ from mnemosyne.app.discovery import FoundServer
 from mnemosyne.app.threads import in_a_thread
 from mnemosyne.cli import run
 from mnemosyne.cli.run import _print_hidden_usage, list_unrecorded, render_recorded
-from mnemosyne.config import list_settings, load
+from mnemosyne.config import list_settings, load, repeat_options
 from mnemosyne.services.savings import Balance, Savings
 from mnemosyne_lab.provider import from_data
 from tests.cli.support import (
@@ -372,8 +372,8 @@ RECALL = {"type": "tool_use", "name": "memory_query", "input": {"question": "Whe
 
 def test_summary_s_command_repeats_the_options_that_locate_the_log_but_no_password() -> None:
     given = {"data_dir": "/a log", "tenant": "me", "dsn": "postgresql://me:secret@db/log"}
-    assert run._repeat_options(load(given, {})) == " --data-dir '/a log' --tenant me"
-    assert run._repeat_options(load({}, {"MNEMOSYNE_DATA_DIR": "/log"})) == ""
+    assert repeat_options(load(given, {})) == " --data-dir '/a log' --tenant me"
+    assert repeat_options(load({}, {"MNEMOSYNE_DATA_DIR": "/log"})) == ""
 
 
 def test_summary_has_the_cost_and_the_usage_that_the_client_cannot_see(joined: dict[str, str]) -> None:

@@ -65,12 +65,12 @@ _STATUS: tuple[tuple[type[MnemosyneError], int], ...] = (
 )
 
 
-def create_pages(page_context: PageContext, access: Access) -> QuartTrio:
-    """Create the application that shows a log."""
+def create_pages(page_context: PageContext, access: Access, log_options: str = "") -> QuartTrio:
+    """Create the application that shows a log. Commands on the pages find it by ``log_options``."""
     app = QuartTrio(__name__, static_folder="static", static_url_path="/-/static", template_folder="templates")
     app.jinja_env.filters.update(FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
-    app.jinja_env.globals.update(version=__version__, map_key=KEY)
+    app.jinja_env.globals.update(version=__version__, map_key=KEY, log_options=log_options)
     app.url_map.strict_slashes = False
 
     @app.before_request

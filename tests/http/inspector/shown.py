@@ -166,7 +166,7 @@ async def open_pages(dsn: str, folder: Path, role: PageRole = PageRole.OWNER, **
     access = Access(TOKEN, PageLinks(folder), lambda: NOW)
     before = _CONTEXT.value, _ACCESS.value
     _CONTEXT.value, _ACCESS.value = page_context, access
-    app = _create_app(_CONTEXT, _ACCESS)
+    app = _create_app(_CONTEXT, _ACCESS, " --data-dir '/a log'")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(page_context.keep_open)
         await until(lambda: page_context.is_open)

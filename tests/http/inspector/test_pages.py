@@ -166,7 +166,9 @@ async def test_a_session_s_page_links_its_checkpoints_and_their_differences(page
     assert (await pages.get(between[1]))[0] == 200
     _, named = await pages.get(f"{page}/turn/12")
     assert "<h1>Turn 12 <mark>before</mark>" in named
-    assert f"<code>mnemosyne fork {shown.session[:8]} --at 12</code>" in named
+    assert f"<code>mnemosyne fork {shown.session[:8]} --at 12 --data-dir &#39;/a log&#39;</code>" in named, (
+        "it runs as it is"
+    )
     points = (await pages.json(f"{page}.json"))["checkpoints"]
     assert {(each["name"], each["turn"]) for each in points} >= {("before", 12), ("after", 18)}
 

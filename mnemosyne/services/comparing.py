@@ -7,7 +7,8 @@ from mnemosyne.domain.history.time_travel import History
 from mnemosyne.domain.objects.kinds import WRITTEN, is_change, list_declared
 from mnemosyne.domain.segmentation.tools import describe
 from mnemosyne.domain.session.events import BranchKind
-from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.blocks import call_id_of, is_call, is_result
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.domain.wire.reply import json_object
 from mnemosyne.errors import NotFound
 from mnemosyne.services.contexts import read_reply, rebuild
@@ -73,9 +74,13 @@ async def _read_summary(models: ReadModels, line: RecordedLine, run: Run) -> Run
     timeline = await read_timeline(models, str(line.stream))
     branches = _list_branches(line.history, line.branch)
     turns = [row for row in timeline.turns if row["branch"] in branches]
-    own = attrs.evolve(timeline, turns=turns, helpers=timeline.helpers if len(turns) == len(timeline.turns) else ())
-    # The last calls have no objects: the client sent no results of them.
-    last = [describe(call, ()) for call in run.dialect.reply_content(run.reply) if is_call(call)]
+    billed = attrs.evolve(timeline, turns=turns, helpers=timeline.helpers if len(turns) == len(timeline.turns) else ())
+    # The last calls and results have no objects. A run's own calls come back after its first turn.
+    first, elements = line.history.line(line.branch).inherited + 1, run.request.get(run.dialect.array, ())
+    own = [run.dialect.read_message(one)["content"] for one, at in zip(elements, run.turns, strict=False) if at > first]
+    blocks = [block for content in own for block in content_blocks(content)] + run.dialect.reply_content(run.reply)
+    results = {call_id_of(block): [block] for block in blocks if is_result(block)}
+    last = [describe(each, results.get(each.get("id"), ())) for each in blocks if is_call(each)]
     changed = (
         path
         for each in line.history.objects.values()
@@ -90,7 +95,7 @@ async def _read_summary(models: ReadModels, line: RecordedLine, run: Run) -> Run
         client=line.client,
         model=line.history.turn(line.branch)[-1].began.model,
         turns=len({(row["branch"], row["turn"]) for row in turns}),
-        nanodollars=own.nanodollars,
+        nanodollars=billed.nanodollars,
         prompt_tokens=sum(total(row, PROMPT) or 0 for row in turns),
         cached_tokens=sum(row["cache_read_tokens"] or 0 for row in turns),
         reply_tokens=sum(total(row, TOKENS[1:2]) or 0 for row in turns),

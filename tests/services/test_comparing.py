@@ -3,9 +3,13 @@
 import json
 from typing import Any
 
+import attrs
+import pytest
+
 from mnemosyne.domain.wire.identity import SESSION_HEADER
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.services.comparing import read_comparison
+from mnemosyne.services.forks import RecordedLine, find_line
 from mnemosyne.services.timeline import TOKENS
 from tests.not_none import not_none
 from tests.services.answers import Answers
@@ -56,7 +60,15 @@ async def test_a_fork_under_its_own_name_counts_what_it_did_itself(archive: Plai
     )
 
 
-async def test_file_that_the_last_call_changes_counts_though_no_result_was_sent(archive: Plain) -> None:
+async def find_without_objects(archive: Plain, name: str) -> RecordedLine:
+    """Of a busy server, which made no objects since the session's last requests."""
+    line = await find_line(archive, name)
+    return attrs.evolve(line, history=attrs.evolve(line.history, objects={}))
+
+
+async def test_file_that_the_last_calls_change_counts_without_objects(
+    archive: Plain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = [
         {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": {"file_path": f"/src/{name}.py", **more}}
         for name, more in (("Write", {"content": "x = 1\n"}), ("Read", {}))
@@ -66,4 +78,10 @@ async def test_file_that_the_last_call_changes_counts_though_no_result_was_sent(
         raw = json.dumps({"id": "msg_1", "content": calls, "stop_reason": "tool_use", "usage": {}}).encode()
         await talk.finish_with(address, MESSAGES.read_reply(raw))
         found = await read_comparison(archive, models(talk.stream, ("main", 1)), "a", "a")
-    assert found.first.files == ("/src/Write.py",)
+        results = [{"type": "tool_result", "tool_use_id": each["id"], "content": "done"} for each in calls]
+        await talk.ask(
+            body([user("one"), {"role": "assistant", "content": calls}, {"role": "user", "content": results}])
+        )
+        monkeypatch.setattr("mnemosyne.services.comparing.find_line", find_without_objects)
+        later = await read_comparison(archive, models(talk.stream, ("main", 1)), "a", "a")
+    assert found.first.files == later.first.files == ("/src/Write.py",)

@@ -197,13 +197,19 @@ def _print(running: "RunningReplay", *, live: bool) -> None:
     cut = {each.attempt.version: each.attempt for each in replay.matches if each.attempt.status is not Status.FINISHED}
     if cut:
         _say(f"broke off, as recorded: {_name_turns([*cut.values()])}")
+    filled = [match.attempt for match in replay.matches if match.reply is not None]
+    if filled:
+        places = _name_turns([*{each.version: each for each in filled}.values()])
+        _say(f"not recorded, but in the history of a later request: {plural(len(filled), 'reply')} before {places}")
     if replay.unknown:
         where = "went to the provider" if live else "got an error: not in the record"
-        _say(f"{plural(replay.unknown, 'other request')} {where}")
+        after = replay.unknown_after
+        first = f", the first after {_name_turns([after.attempt])}" if after is not None and not live else ""
+        _say(f"{plural(replay.unknown, 'other request')} {where}{first}")
     if replay.unsent:
         _say(f"not sent again: {_name_turns(replay.unsent)}")
     if replay.forgotten:
-        _say(f"forgotten, so not answered: {_name_turns(replay.forgotten)}")
+        _say(f"forgotten: {_name_turns(replay.forgotten)}")
     if replay.history.unrecorded:
         _say(f"{plural(replay.history.unrecorded, 'turn')} passed unrecorded, so the record has gaps")
     for host, count in running.server.refused.items():
@@ -254,6 +260,7 @@ def _as_json(running: "RunningReplay") -> dict[str, Any]:
                 "turn": each.attempt.began.turn,
                 "attempt": each.attempt.began.attempt,
                 "exact": each.exact,
+                "from_history": each.reply is not None,
                 "ignored": dict(each.comparison.ignored),
                 "differences": [members(one, "path recorded now") for one in each.comparison.differences],
             }

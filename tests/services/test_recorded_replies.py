@@ -59,6 +59,53 @@ async def test_request_that_is_not_recorded_takes_the_reply_of_no_other() -> Non
     assert await replies(replay, "What is the title of this?", "Do all.", "Do a part.") == ["All", "All", "Part"]
 
 
+@pytest.mark.parametrize("prompt", ["What is the title of this?", "Do all."])
+async def test_request_with_other_tools_and_another_prompt_is_of_another_kind(prompt: str) -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Do all.")]), reply="All")
+    replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
+    found = await replay.find(body([user(prompt)], tools=[]), MESSAGES)
+    assert (found is not None, replay.unknown) == ((True, 0) if prompt == "Do all." else (False, 1))
+    assert await replies(replay, "Do all.") == ["All"]
+
+
+async def test_request_in_a_gap_is_answered_from_the_history_of_the_next_recorded_one() -> None:
+    said = [user("One"), assistant("1"), user("Two"), assistant("2"), user("Three"), assistant("3"), user("Four")]
+    async with talking() as talk:
+        await talk.ask(body(said[:1]), reply="1")
+        await talk.ask(body(said), reply="4")
+    replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
+    for number in (1, 2, 3, 4):
+        found = await replay.find(body(said[: 2 * number - 1], system="Another version."), MESSAGES)
+        assert found is not None
+        assert json.loads(found.body or b"")["content"] == [{"type": "text", "text": str(number)}]
+    assert [(each.attempt.began.turn, each.reply) for each in replay.matches] == [
+        (1, None), (2, (3, 4)), (2, (5, 6)), (2, None),
+    ]  # fmt: skip
+    assert (replay.unsent, replay.unknown) == ([], 0)
+    await replay.find(body([*said, assistant("4"), user("Five")]), MESSAGES)
+    assert (replay.unknown, replay.unknown_after) == (1, replay.matches[-1])
+
+
+SYSTEM: dict[str, Any] = {"role": "system", "content": [{"type": "text", "text": "You work in /x."}]}
+MARKED = {"type": "text", "text": "Do all.", "cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "is_found"), [("m", "Do all.", True), ("m", "No.", False), ("", "", False)]
+)
+async def test_prompt_before_a_live_part_may_be_wrapped_otherwise_for_another_model(
+    model: str, prompt: str, is_found: bool
+) -> None:
+    """As by Claude Code 2.1.332; without a ``model``, it is the recorded one, with another prompt."""
+    async with talking() as talk:
+        await talk.ask(body([user("Do all."), SYSTEM]), reply="All")
+    replay = await open_replay(talk.archive, str(talk.stream), 1, lambda done, total: None)
+    wrapped = [{"role": "user", "content": [{"type": "text", "text": "You work in /x."}, MARKED | {"text": prompt}]}]
+    sent = body(wrapped, model=model) if model else body([user("Another."), SYSTEM])
+    assert (await replay.find(sent, MESSAGES) is not None) is is_found
+
+
 Messages = Sequence[dict[str, Any]]
 BEGIN, STOPPED = user("Begin."), [assistant("Half a"), user("[Interrupted]")]
 NEXT: Messages = [{"role": "user", "content": [{"type": "text", "text": "Go on."}]}]

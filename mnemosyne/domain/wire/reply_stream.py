@@ -4,12 +4,16 @@ The record holds a streamed reply as one message. The events here are those that
 opencode 1.18.4, Codex 0.171.0): reading them with the dialect's ``reader`` gives the message again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
+from mnemosyne.domain.wire.blocks import is_call
 from mnemosyne.domain.wire.chat_reply import JOINED
 from mnemosyne.domain.wire.dialect import Dialect
+from mnemosyne.domain.wire.normal_form import content_blocks
 from mnemosyne.domain.wire.reply import as_json
+from mnemosyne.domain.wire.request_matching import EVERYWHERE
 
 PIECE = 64
 """Characters of one delta."""
@@ -27,6 +31,23 @@ def stream_reply(message: Message, dialect: Dialect, *, complete: bool) -> Itera
     events = _write_messages if dialect.name == "messages" else _write_responses
     for name, data in events(message, complete):
         yield b"event: %s\ndata: %s\n\n" % (name.encode(), as_json({"type": name, **data}))
+
+
+def join_reply(elements: Sequence[Message], dialect: Dialect, model: object) -> Message:
+    """A complete reply from the elements of a later request in which its client sent it back."""
+    items = [{key: value for key, value in each.items() if key not in EVERYWHERE} for each in elements]
+    whole = {"id": f"msg_{sha256(as_json(items)).hexdigest()[:24]}", "model": model}
+    if dialect.name == "responses":
+        return {**whole, "object": "response", "status": "completed", "output": items}
+    blocks = [block for each in items for block in content_blocks(dialect.read_message(each).get("content"))]
+    calls = any(map(is_call, blocks))
+    if dialect.name == "chat":
+        choice = {"index": 0, "message": items[-1], "finish_reason": "tool_calls" if calls else "stop"}
+        return {**whole, "object": "chat.completion", "created": 0, "choices": [choice]}
+    content = [{key: value for key, value in block.items() if key not in EVERYWHERE} for block in blocks]
+    ends = {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
+    usage = {"input_tokens": 0, "output_tokens": 0}
+    return {**whole, "type": "message", "role": "assistant", "content": content, **ends, "usage": usage}
 
 
 def _cut(text: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from hashlib import sha256
-from itertools import zip_longest
+from itertools import groupby, islice, zip_longest
 from typing import Any
 
 import attrs
@@ -66,27 +66,51 @@ class RequestComparison:
 
 def find_place(request: Any, dialect: Dialect) -> Place:
     """The state of the conversation in a parsed request, without messages of other agents, which come at any time."""
-    items = (one for one in _elements(request, dialect) if isinstance(one, dict) and one.get("type") != "agent_message")
-    return tuple(
-        tuple(str(block.get("id")) for block in content_blocks(message.get("content")) if is_call(block))
-        for message in map(dialect.read_message, items)
-        if message.get("role") == "assistant"
-    )
+    return tuple(calls for each in _elements(request, dialect) if (calls := _find_calls(each, dialect)) is not None)
+
+
+def find_replies(request: Any, dialect: Dialect) -> Iterator[tuple[int, int]]:
+    """The replies in the history of a parsed request, the last first: their ranges of elements."""
+    elements = _elements(request, dialect)
+    numbers = reversed(range(len(elements)))
+    for is_reply, run in groupby(numbers, lambda number: _find_calls(elements[number], dialect) is not None):
+        end, *_, start = [*run] * 2
+        if is_reply and end < len(elements) - 1:
+            yield start, end + 1
+
+
+def _find_calls(element: Any, dialect: Dialect) -> tuple[str, ...] | None:
+    """The ids of the calls in a message of the model; None for another element."""
+    if not isinstance(element, dict) or element.get("type") == "agent_message":
+        return None
+    message = dialect.read_message(element)
+    calls = tuple(str(block.get("id")) for block in content_blocks(message.get("content")) if is_call(block))
+    return calls if message.get("role") == "assistant" else None
 
 
 def find_last(request: Any, dialect: Dialect) -> bytes:
-    """A digest of the last block of a parsed request, without the parts that may vary."""
-    ends = (each for each in _elements(request, dialect)[-1:] if isinstance(each, dict))
-    last = [content_blocks(each.get("content"))[-1:] or each for each in ends]
+    """A digest of the last block of a parsed request that is of no system message, without the parts that may vary."""
+    elements = (each for each in reversed(_elements(request, dialect)) if isinstance(each, dict))
+    ends = islice((each for each in elements if dialect.read_message(each).get("role") != "system"), 1)
+    blocks = ((content_blocks(each.get("content")) or [each])[-1].items() for each in ends)
+    last = [{key: value for key, value in block if key not in EVERYWHERE} for block in blocks]
     return sha256(_TEXTS.sub("…", json.dumps(last)).encode()).digest()
 
 
+def offers_alike(request: Any, other: Any) -> bool:
+    """Whether two parsed requests have most of their tools in common, or both have none."""
+    names, others = ({_name(each) for each in _elements_of(one, "tools")} for one in (request, other))
+    return names == others or 2 * len(names & others) > max(len(names), len(others))
+
+
 def find_prompt(request: Any, dialect: Dialect) -> str | None:
-    """The path of the prompt at the end of a parsed request; None if it does not end with one."""
-    elements = _elements(request, dialect)
-    last = dialect.read_message(elements[-1]) if elements and isinstance(elements[-1], dict) else {}
-    ends = is_prompt(last.get("role"), content_blocks(last.get("content")))
-    return f"{dialect.array}[{len(elements) - 1}]" if ends else None
+    """The path of the prompt at the end of a parsed request, where system messages may follow; None without one."""
+    for number, element in reversed([*enumerate(_elements(request, dialect))]):
+        message = dialect.read_message(element) if isinstance(element, dict) else {}
+        if message.get("role") != "system":
+            is_typed = is_prompt(message.get("role"), content_blocks(message.get("content")))
+            return f"{dialect.array}[{number}]" if is_typed else None
+    return None
 
 
 def compare(recorded: Any, now: Any) -> RequestComparison:
@@ -176,5 +200,9 @@ def _write(value: Any) -> str:
 
 
 def _elements(request: Any, dialect: Dialect) -> list[Any]:
-    elements = request.get(dialect.array) if isinstance(request, dict) else None
+    return _elements_of(request, dialect.array)
+
+
+def _elements_of(request: Any, member: str) -> list[Any]:
+    elements = request.get(member) if isinstance(request, dict) else None
     return elements if isinstance(elements, list) else []

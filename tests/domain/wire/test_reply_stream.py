@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.messages import MESSAGES
-from mnemosyne.domain.wire.reply_stream import stream_reply
-from tests.domain.wire.dialects import WRITTEN, ModelReply, Written, replies
+from mnemosyne.domain.wire.reply_stream import join_reply, stream_reply
+from mnemosyne.domain.wire.request_matching import find_replies
+from tests.domain.wire.dialects import WRITTEN, Exchange, ModelReply, Written, replies
 
 IN_EACH_DIALECT = pytest.mark.parametrize("written", WRITTEN, ids=lambda each: each.dialect.name)
 
@@ -54,6 +55,20 @@ def test_part_of_a_reply_that_broke_off_is_no_part_of_the_conversation(written: 
     frames = b"".join(stream_reply(message, written.dialect, complete=False))
     assert b"content_block_stop" not in frames
     assert b"output_item.done" not in frames
+
+
+@IN_EACH_DIALECT
+@pytest.mark.parametrize("reply", replies())
+def test_reply_in_the_history_of_a_request_is_read_as_it_was_given(written: Written, reply: ModelReply) -> None:
+    dialect = written.dialect
+    request = written.request([Exchange("Go.", [reply]), Exchange("On.", [ModelReply("Last.")])])
+    ((start, end),) = find_replies(request, dialect)
+    joined = dict(join_reply(request[dialect.array][start:end], dialect, "m"))
+    message, complete = read_again(joined, dialect, complete=True)
+    assert complete
+    assert dialect.reply_content(message) == [
+        block for each in request[dialect.array][start:end] for block in dialect.read_message(each)["content"]
+    ]
 
 
 TEXTS = st.text(max_size=200)

@@ -404,7 +404,7 @@ class Config:
     )
     helper_fallback: str | None = setting(
         None,
-        values.text("MODEL"),
+        values.MODEL_AT,
         "The model to ask if the helper gives no accepted answer: an Anthropic model with ANTHROPIC_API_KEY, or "
         "MODEL@URL of a server on this machine, for example qwen3:4b@http://127.0.0.1:11434/v1.",
         unset="none",
@@ -628,11 +628,8 @@ def _check_plain_http(config: Config, name: str, url: str) -> None:
 def _check_helper(config: Config) -> None:
     _check_plain_http(config, "helper_url", config.helper_url or "")
     fallback = config.helper_fallback or ""
-    for name, value, address in (
-        ("helper_url", config.helper_url, config.helper_url),
-        ("helper_fallback", fallback, read_fallback(fallback)[1]),
-    ):
-        url = urlsplit(address or "")
+    own, second = urlsplit(config.helper_url or ""), urlsplit(read_fallback(fallback)[1])
+    for name, value, url in (("helper_url", config.helper_url, own), ("helper_fallback", fallback, second)):
         if values.is_loopback(url.hostname or "") and url.port == config.port:
             raise BadConfiguration(
                 f"{name} = {value} is the proxy's own address: calls to the helper "
@@ -640,7 +637,7 @@ def _check_helper(config: Config) -> None:
             )
     if fallback and config.helper == "extractive":
         raise BadConfiguration(f"helper_fallback = {fallback} needs a helper that is asked first: set helper.")
-    if url.geturl() and not values.is_loopback(url.hostname or ""):
+    if second.geturl() and not values.is_loopback(second.hostname or ""):
         raise BadConfiguration(f"helper_fallback = {fallback}: its server must be at a loopback address.")
     unused = [name for name in ("helper_url", "helper_key_variable") if getattr(config, name) is not None]
     if config.helper == "client" and unused:

@@ -230,6 +230,13 @@ def _parse_url(value: object) -> str:
     return url
 
 
+def _parse_model_at(value: object) -> str:
+    model, at, rest = _parse_text(value).partition("@http")
+    if not model:
+        raise ValueError("MODEL or MODEL@URL is needed")
+    return f"{model}@{_parse_url(f'http{rest}')}" if at else model
+
+
 def _parse_dollars(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("an amount in dollars is needed")
@@ -307,6 +314,7 @@ HOSTS = _list_of("NAMES", _parse_host)
 NETWORKS = _list_of("NETWORKS", _parse_network)
 PORT = integer("PORT", 0, 65535, "a port is a number from 0 (pick a free one) to 65535")
 URL = Kind("URL", _parse_url)
+MODEL_AT = Kind("MODEL", _parse_model_at)
 COLLECTOR = Kind("URL", _parse_collector)
 SWITCH = Kind("true|false", _parse_boolean)
 DIR = Kind("DIR", _parse_path)

@@ -98,6 +98,9 @@ def test_empty_variable_counts_as_not_set(environ: dict[str, str]) -> None:
         ("helper_budget_dollars_per_day", float("nan"), "from 0 to 999999"),
         ("helper_budget_share", "5", "a share from 0 to 1"),
         ("helper_url", "http://h.example/v1", "private address only"),
+        ("helper_fallback", "@http://127.0.0.1:1/v1", "MODEL or MODEL@URL"),
+        ("helper_fallback", "m@http://[::1", "a URL like"),
+        ("helper_fallback", "m@http://127.0.0.1:99999/v1", "a URL like"),
     ],
 )
 def test_bad_value_is_refused_with_name_source_and_reason(

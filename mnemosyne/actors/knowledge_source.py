@@ -180,10 +180,11 @@ class KnowledgeSource:
         clients: Collection[MemoryClient],
         folder: str | None,
         source: Provenance,
+        at: int,
         lines: Sequence[str],
     ) -> None:
-        """Keep the summary of a session for the project's next one, if all of the session's clients are the owner's. A
-        session without a folder belongs to no project.
+        """Keep the summary of a session as it was ``at`` a time for the project's next one, if all of the session's
+        clients are the owner's. A session without a folder belongs to no project.
         """
         text = "; ".join(lines)
         draft = EntryDraft(
@@ -192,6 +193,7 @@ class KnowledgeSource:
             summary=text[:LONGEST_SUMMARY],
             source=EntrySource.AGENT,
             provenance=source,
+            valid_from=at,
         )
 
         async def write() -> None:

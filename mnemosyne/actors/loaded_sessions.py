@@ -89,7 +89,7 @@ class LoadedSessions:
             source.learn(identity.tenant, context.folder, facts, context.prompt)
         elif work.task == SUMMARY and work.branch is not None and work.turn is not None:
             place = Provenance(session=identity.stream, branch=work.branch, turn=work.turn)
-            source.summarize(identity.tenant, context.clients, context.folder, place, found)
+            source.summarize(identity.tenant, context.clients, context.folder, place, context.at, found)
 
     async def flush(self, identity: Identity) -> None:
         """Wait until the deferred work of a session is done and durable. Raises ActorStopped if the session is not

@@ -27,6 +27,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.session.state import Branch, Session
 from mnemosyne.domain.text.parts import PartRole
 from mnemosyne.domain.window.predictions import PREDICTING
+from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.blocks import text_of, type_of
 from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import Transcript
@@ -76,7 +77,8 @@ class SessionOrders:
             prompt = read_prompt(read, began.submitted, source)
             context = attrs.evolve(self._context, prompt=prompt)
             text, answered = (prompt.text, prompt.answered) if prompt else ("", "")
-            for order in order_facts(text, branch.name, began.turn, context, answered):
+            stored = recipe.decode(began.body).digests[-1:]
+            for order in order_facts(text, branch.name, began.turn, context, answered, stored):
                 self._put(order, ticket)
         if branch.mode is Mode.MANAGE and not read.fields.has_output_format:
             self._order_goal(branch, began, read, ticket)

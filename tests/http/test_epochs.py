@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from mnemosyne.actors.epochs import Epochs
+from mnemosyne.domain.history.change_actors import Actor, actor_of
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectDegraded, ObjectRestored
 from mnemosyne.domain.objects.fidelity import Cause, Fidelity
 from mnemosyne.domain.objects.ids import NOTE
@@ -536,6 +537,9 @@ async def test_object_whose_restore_was_withdrawn_for_lack_of_room_is_restored_w
                 {"reply": model_says(think(), read("/another.py"))},
             )
             message = await client.turn(*results_of(message, size=5))
+        recorded = await stage.log.read(await stage.stream())
+        last = [each for each in recorded if isinstance(each.envelope.event, ObjectDegraded)][-1]
+        assert (last.envelope.event.cause, actor_of(last)) == (Cause.ATTEMPT, Actor.PROVIDER)  # type: ignore[union-attr]
         assert "value_149" in json.dumps(stage.upstream[-1]["messages"][-1])
         replayed = await review(MemoryArchive(stage.log), str(await stage.stream()))
         assert (replayed.differences, replayed.skipped) == ([], [])

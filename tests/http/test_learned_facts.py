@@ -24,8 +24,10 @@ from mnemosyne.domain.knowledge.kinds import EntryKind
 from mnemosyne.domain.knowledge.knowledge_store import KnowledgeStore
 from mnemosyne.domain.session.input_events import HelperWorked
 from mnemosyne.domain.session.ledger_events import TurnAccounted
+from mnemosyne.domain.session.redaction import redact
 from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire.submitted import hash_prompt
+from mnemosyne.errors import ContentForgotten
 from mnemosyne.replay.deciding import review
 from mnemosyne.services import overviews
 from mnemosyne.services.knowledge import WriteStamp
@@ -139,6 +141,22 @@ async def test_a_fact_of_a_submitted_prompt_becomes_an_unconfirmed_entry() -> No
         assert [REPLY in each for each in reader.asked("facts")] == [False, True]
         assert [PROMPT in each for each in reader.asked("facts")] == [True, False], "each prompt is read once"
         assert (await review(MemoryArchive(stage.log), str(await stage.stream()))).differences == []
+
+
+async def test_prompt_of_a_session_that_was_forgotten_while_it_waited_is_never_sent() -> None:
+    reader, log = Reader(), StoppableLog()
+    options: dict[str, Any] = {"memory_tokens": 600, "owners": MemoryOwners(KEY), "questions": HelperQuestions()}
+    models = HelperModels(SameModels((reader,)), HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1))
+    worker = HelperWorker(models, log, Cache(), BACKGROUND_TASKS, lambda: 1, str)
+    async with bare_stage({"reply": model_says(text(REPLY))}, log=log, mode=Mode.OBSERVE, **options) as stage:
+        await submit(stage, "s", PROMPT).work(PROMPT)
+        with trio.fail_after(DEADLINE):
+            request = await LoadedSessions(stage.process.registry).wait_for_order()
+        assert request.order.task == "facts"
+        await log.forget(await stage.stream(), redact)
+        with pytest.raises(ContentForgotten):
+            await worker.work(request)
+    assert reader.prompts == []
 
 
 async def test_prompt_without_the_report_of_a_hook_is_never_sent() -> None:

@@ -25,7 +25,7 @@ from tests.actors.test_helper_calls import Model
 from tests.actors.test_helper_work import Cache, summary
 from tests.domain.helper.test_caption import WORDS, image
 from tests.http.managing import Client, Json, Stage, open_stage, text, think
-from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, reads, results_of
+from tests.http.test_epochs import MINUTES, Clock, answer, client_of, edit, read, reads, results_of
 
 TALES = ["alpha", "beta"]
 
@@ -140,6 +140,23 @@ async def test_short_form_of_a_helper_is_shown_instead_of_an_extract() -> None:
         assert all(f"#{each} in part" in sent for each in (*extracts, *ahead))
         assert f": {WORDS}]" in sent
         assert image()["source"]["data"] not in sent
+
+
+@pytest.mark.parametrize(("mode", "ordered"), [(Mode.MANAGE, ["caption"]), (Mode.OBSERVE, [])])
+async def test_a_caption_is_ordered_once_when_the_image_arrives(mode: Mode, ordered: list[str]) -> None:
+    """If the window fills up, images leave at the next request."""
+    async with open_stage(mode=mode, questions=HelperQuestions()) as stage:
+        client = client_of(stage)
+        answer(stage, [text("Hello.")], [read("/docs/plan.png")], [text("I see.")], [text("Well.")])
+        await client.turn(text("Hello."))
+        (call,) = results_of(await client.turn(text("Look at the plan.")))
+        await client.turn({**call, "content": [image()]})
+        await client.turn(text("Go on."))
+        sessions, found = LoadedSessions(stage.process.registry), []
+        with trio.move_on_after(0.5):
+            while True:
+                found.append((await sessions.wait_for_order()).order.task)
+        assert [each for each in found if each != "goal"] == ordered
 
 
 async def test_observed_session_records_no_short_forms() -> None:

@@ -4,7 +4,7 @@ Each is a quotation: the memory across sessions keeps the user's own words, or t
 the prompt accepts. Without a helper model, a person uses the commands of that memory.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -83,13 +83,20 @@ class Fact:
     proposed: bool = False
 
 
-def order_facts(prompt: str, branch: str, turn: int, context: Any = None, answered: str = "") -> Iterator[HelperOrder]:
-    """The orders for a prompt: one for each part. The first part has the reply that the prompt ``answered``."""
+def order_facts(
+    prompt: str, branch: str, turn: int, context: Any = None, answered: str = "", stored: Sequence[bytes] = ()
+) -> Iterator[HelperOrder]:
+    """The orders for a prompt: one for each part. The first part has the reply that the prompt ``answered``. ``stored``
+    are contents of its request: an order that waits ends when they are forgotten.
+    """
+    texts = {each.hex(): each for each in stored}
     step = LONGEST_PART - OVERLAP
     prompt = prompt[: MOST_PARTS * step + OVERLAP]
     for start in range(0, max(1, len(prompt) - OVERLAP), step):
         about = FactInputs(text=prompt, answered="" if start else answered, start=start, context=context)
-        yield HelperOrder(task=FACTS, subject=f"{branch} {turn} {start}", branch=branch, turn=turn, about=about)
+        yield HelperOrder(
+            task=FACTS, subject=f"{branch} {turn} {start}", branch=branch, turn=turn, about=about, texts=texts
+        )
 
 
 def _gather(order: HelperOrder, _: Mapping[str, bytes]) -> FactInputs | None:

@@ -31,6 +31,7 @@ from mnemosyne.domain.text.parts import PartRole, TextPart
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.wire.blocks import text_of, type_of
 from mnemosyne.domain.wire.dialects import dialect_of
+from mnemosyne.domain.wire.recipe import Piece
 from mnemosyne.domain.wire.reply import json_object
 
 LONGEST_TITLE, LONGEST_LINE, MOST_LINES = 60, 300, 5
@@ -115,6 +116,7 @@ def order_summary(
     said = spoken if len(spoken) <= MOST_SAID else [*spoken[:2], *spoken[2 - MOST_SAID :]]
     others = [each for each in objects if each.places and not _is_spoken(each)][-MOST_LISTED:]
     replies = [reply for _, reply in sorted(branch.replies.items())][-1:]
+    stored = [each.digest for each in branch.body.pieces[-1:] if isinstance(each, Piece)]
     return HelperOrder(
         task=SUMMARY,
         subject=branch.name,
@@ -128,6 +130,7 @@ def order_summary(
             context=context,
         ),
         contents={each.id: each.content for each in said} | dict(zip((_REPLY,), replies, strict=False)),
+        texts={each.hex(): each for each in stored},  # an order that waits ends when its session is forgotten
     )
 
 

@@ -91,6 +91,8 @@ def actor_of(recorded: Recorded[Event]) -> Actor:
             return Actor.HELPER
         case objects.ObjectCreated():
             return _author_of(event)
+        case objects.ObjectDegraded(cause=Cause.ATTEMPT) if cause == "Refused":
+            return Actor.PROVIDER
         case objects.ObjectDegraded() | objects.ObjectRestored():
             return _STEPS[event.cause]
         case objects.ObjectFaulted():

@@ -290,7 +290,9 @@ def _shorten(text: str) -> str:
 
 
 def _remember(draft: EntryDraft, known: Knowledge, at: int, write: str) -> WriteOutcome:
-    """Write an entry, unless it is known. A session's summary replaces the previous session's."""
+    """Write an entry, unless it is known. A session's summary replaces an earlier session's; one that was delayed does
+    not replace a later session's.
+    """
     draft, standing = _clean(draft), known.standing(at)
     last = [each for each in standing if draft.kind is each.kind is EntryKind.SESSION_SUMMARY][-1:]
     equal = [
@@ -301,6 +303,8 @@ def _remember(draft: EntryDraft, known: Knowledge, at: int, write: str) -> Write
     same = next(iter((*equal, *last)), None)
     if equal and same is not None and (same.is_explicit or draft.confidence is not None):
         return WriteOutcome("skipped", entry=same.id, why="it is known already")
+    if last and draft.valid_from is not None and draft.valid_from < last[0].valid_from:
+        return WriteOutcome("skipped", entry=last[0].id, why="a later session has been summarized")
     if same is not None:
         return _replace(same, draft, at, write)
     if len(standing) >= MOST_ENTRIES:

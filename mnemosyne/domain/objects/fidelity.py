@@ -51,7 +51,9 @@ class Cause(Enum):
     PREFETCH = "prefetch"
     """A person asked to see it again. In older logs also: prefetched for the user's message."""
     ATTEMPT = "attempt"
-    """The turn was retried: content restored in one attempt is missing from another."""
+    """The client retried the turn, or the provider refused a request as too long and the proxy repeated it: content
+    restored for one request is missing from another.
+    """
 
 
 DOWN = frozenset({Cause.PRESSURE, Cause.ECONOMY, Cause.RELEASE, Cause.GOAL, Cause.ATTEMPT})

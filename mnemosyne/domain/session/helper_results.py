@@ -107,6 +107,8 @@ def summary_after(before: SessionSummary | None, event: HelperWorked) -> Session
     if event.branch is None or event.turn is None:
         return before
     known = before or SessionSummary(branch=event.branch, turn=event.turn)
+    if known.branch == event.branch and event.turn < known.turn:
+        return known  # it was delayed
     found = _read(event.record)
     if not found:
         return attrs.evolve(known, branch=event.branch, turn=event.turn)

@@ -126,10 +126,13 @@ def list_leaving(
     asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes
 ) -> list[tuple[MemoryObject, Fidelity]]:
     """The objects that a rewrite a few turns after this request would degrade, with their fidelities, the largest
-    saving first.
+    saving first. Objects of images are always among them: if the window fills up, they leave without warning, and
+    nothing but a helper's caption keeps what they show.
     """
     candidates = candidates_of(asked, session, sizes)
-    leaving = foresee(situation, candidates)
+    in_full = [each.key for each in candidates if each.fidelity is Fidelity.FULL]
+    pictured = {key: Fidelity.EVICTED for key in in_full if session.memory.objects[key].is_pictured}
+    leaving = {**pictured, **foresee(situation, candidates)}
     by_saving = sorted(candidates, key=lambda each: tokens_saved_by(each, leaving.get(each.key, each.fidelity)))
     return [
         (session.memory.objects[each.key], leaving[each.key]) for each in reversed(by_saving) if each.key in leaving

@@ -56,7 +56,7 @@ _BECAUSE = {
     Cause.GOAL: "the user's goal may need it",
     Cause.FAULT: "the model requested it",
     Cause.PREFETCH: "a user requested it",
-    Cause.ATTEMPT: "the turn was retried",
+    Cause.ATTEMPT: "the request was repeated",
 }
 
 

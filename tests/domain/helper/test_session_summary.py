@@ -130,3 +130,5 @@ def test_rejected_work_keeps_the_summary_and_is_not_repeated() -> None:
     assert (first.title, first.lines) == ("Upload queue loses files", ("Done: It is fixed.", "Open: Test it."))
     second = not_none(summary_after(first, worked(BRANCH, task="session_summary", branch=BRANCH, turn=4, record="")))
     assert (second.turn, second.title) == (4, first.title)
+    late = worked(BRANCH, task="session_summary", branch=BRANCH, turn=2, record=answer(title="Old"))
+    assert summary_after(second, late) == second

@@ -203,6 +203,21 @@ def test_a_session_s_summary_replaces_the_previous_one() -> None:
     assert place.lines(FIRST) == ["Done: the lexer"]
 
 
+@pytest.mark.parametrize(("ended", "shown"), [(FIRST + 1, "Done: the parser"), (FIRST + 3, "Done: the lexer")])
+def test_a_delayed_summary_does_not_replace_a_later_session_s(ended: int, shown: str) -> None:
+    """The summary of a session that ended earlier may have waited for the budget; one that was resumed is later."""
+    place, kind = KnowledgePlace(), EntryKind.SESSION_SUMMARY
+    place.remember("Done: the parser", FIRST + 5, kind=kind, source=EntrySource.AGENT, valid_from=FIRST + 2)
+    place.take(
+        RememberEntry(
+            at=FIRST + 9,
+            write=place.write(),
+            draft=draft("Done: the lexer", kind=kind, source=EntrySource.AGENT, valid_from=ended),
+        )
+    )
+    assert place.lines(FIRST + 9) == [shown]
+
+
 _TEXTS = st.sampled_from([PNPM, f"Remember {PNPM}", f"x\n{PNPM}", f"> {PNPM}", f"```\n{PNPM}\n```", "go on"])
 _PROMPTS = st.builds(
     lambda text, session, vouched, interactive: prompt(text, session, vouched=vouched, interactive=interactive),

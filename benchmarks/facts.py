@@ -47,7 +47,7 @@ QUIET, LATER, FOLDER = 0.3, 10**12, "/home/ada/app"
 
 @attrs.define(eq=False)
 class LabelledHelper:
-    """A helper model that answers with the labelled texts in its prompt."""
+    """A helper model that answers with the labelled texts in its prompt, except in the list of known entries."""
 
     labels: Sequence[Label]
     sent: list[str] = attrs.field(factory=list)
@@ -57,7 +57,8 @@ class LabelledHelper:
     async def complete(self, prompt: HelperPrompt) -> Completion:
         await trio.lowlevel.checkpoint()
         self.sent.append(plain(prompt.user))
-        request: dict[str, Any] = {"system": prompt.system, "messages": [{"role": "user", "content": prompt.user}]}
+        given, _, _ = prompt.user.partition(" known entries\n")
+        request: dict[str, Any] = {"system": prompt.system, "messages": [{"role": "user", "content": given}]}
         request["output_config"] = {"format": {"schema": prompt.schema}}
         answer = answer_by_labels(self.labels)("/messages", request)
         assert answer is not None

@@ -16,7 +16,7 @@ from mnemosyne.domain.objects.events import Admission, BlockPlace, Link, LinkRel
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import REPLACED_TEXT
 from mnemosyne.domain.objects.kinds import ObjectKind, Role, is_its_own_detail
-from mnemosyne.domain.objects.losses import measure, render_counts, render_need
+from mnemosyne.domain.objects.losses import measure, render_counts, render_phrases
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.objects.units import Description
 from mnemosyne.domain.segmentation import prose, tools
@@ -291,7 +291,7 @@ def _list_renditions(draft: Draft) -> tuple[Mapping[Fidelity, str], ...]:
             texts[Fidelity.DETAILED] = made.text
             measured = measure(draft.text, made.text)
             told = render_counts({loss.kind.value: loss.lost for loss in measured.losses})
-            lost[Fidelity.DETAILED], asks[Fidelity.DETAILED] = told, render_need(made.declared.fault_when)
+            lost[Fidelity.DETAILED], asks[Fidelity.DETAILED] = told, render_phrases(made.declared.fault_when)
     return texts, lost, asks
 
 

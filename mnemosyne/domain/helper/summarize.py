@@ -151,7 +151,8 @@ def _verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[Propos
         return Rejected(("the answer does not match the schema",))
     kept, sentences = drop_inventions(inputs.full, summary)
     given = {name: [each for each in phrases or () if each != _EXAMPLE] for name, phrases in lists.items()}
-    grounded = {name: [each for each in given[name] if not drop_inventions(inputs.full, each)[1]] for name in given}
+    known = dict.fromkeys(given, inputs.full) | {"can_answer": kept}  # a promise is about what the summary has
+    grounded = {name: [each for each in given[name] if not drop_inventions(known[name], each)[1]] for name in given}
     phrases = sum(len(given[name]) - len(grounded[name]) for name in given)
     dropped = [(sentences, "sentence"), (phrases, "phrase")]
     declared: dict[str, Any] = {name: tuple(each) for name, each in grounded.items()}
@@ -178,7 +179,7 @@ def _prompt(inputs: SummaryInputs) -> HelperPrompt:
 
 
 SUMMARIZE = BackgroundTask(
-    task=HelperTask(name="summarize", version=3, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    task=HelperTask(name="summarize", version=4, properties=PROPERTIES, prompt=_prompt, verify=_verify),
     gather=_gather,
     apply=_apply,
 )
@@ -191,7 +192,7 @@ def _prompt_shorter(inputs: SummaryInputs) -> HelperPrompt:
 
 
 COMPRESS = BackgroundTask(
-    task=HelperTask(name="compress", version=2, properties=PROPERTIES, prompt=_prompt_shorter, verify=_verify),
+    task=HelperTask(name="compress", version=3, properties=PROPERTIES, prompt=_prompt_shorter, verify=_verify),
     gather=lambda order, found: _gather(order, found) if "detailed" in found else None,
     apply=_apply,
 )

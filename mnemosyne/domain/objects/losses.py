@@ -22,7 +22,7 @@ LOST_WORDS = 150
 """Characters for the list of lost specifics of a rendition: enough to name every kind."""
 
 NEED_WORDS = 90
-"""Characters for the needs that a rendition does not meet."""
+"""Characters for the phrases that a writer declared: what a rendition dropped, answers, or is needed for."""
 
 _LONGEST_EXAMPLE = 60
 _NUMBERS = re.compile(r"\d+")
@@ -86,24 +86,30 @@ def render_counts(lost: Mapping[str, int]) -> str:
     return text if len(text) <= LOST_WORDS else _render_count(sum(lost.values()), "specific")
 
 
-def render_need(fault_when: Sequence[str]) -> str:
-    """The declared needs that a rendition does not meet, on one line of about 25 tokens at most."""
-    return plain("; ".join(fault_when), NEED_WORDS)
+def render_phrases(phrases: Sequence[str]) -> str:
+    """The phrases that fit on one line of about 25 tokens; only the first one is cut."""
+    line = ""
+    for each in phrases:
+        longer = plain(f"{line}; {each}" if line else each, NEED_WORDS + 1)
+        line = longer if len(longer) <= NEED_WORDS else line or plain(each, NEED_WORDS)
+    return line
 
 
 def describe_form(obj: MemoryObject, fidelity: Fidelity) -> str:
-    """The line about a recorded rendition that the model gets: its level and size, its losses, the questions that it
-    answers, and the others, for which the model has to ask. A part of a file answers for its lines alone.
+    """The line about a recorded rendition that the model gets: its level and size, and those of the level above; its
+    losses, as its writer declared them and as counted; the questions that it answers; and the others, for which the
+    model has to ask. A part of a file answers for its lines alone.
     """
-    rendition = obj.renditions[fidelity]
-    losses = rendition.losses
+    losses = obj.renditions[fidelity].losses
     facts = {
-        "lost": render_counts(losses.lost),
-        f"answers, of lines {obj.lines}" if obj.lines else "answers": plain("; ".join(losses.can_answer), NEED_WORDS),
-        "ask for": render_need(losses.fault_when),
+        "lost": "; ".join(filter(None, (render_phrases(losses.dropped), render_counts(losses.lost)))),
+        f"answers, of lines {obj.lines}" if obj.lines else "answers": render_phrases(losses.can_answer),
+        "ask for": render_phrases(losses.fault_when),
     }
-    size = f"{fidelity.label} with {rendition.tokens:,} of {obj.tokens:,} tokens"
-    return "; ".join((size, *(f"{name}: {fact}" for name, fact in facts.items() if fact)))
+    levels = sorted((each for each in obj.renditions if each <= fidelity), reverse=True)
+    sizes = ", ".join(f"{each.label} with {obj.renditions[each].tokens:,}" for each in levels)
+    described = (f"{sizes} of {obj.tokens:,} tokens", *(f"{name}: {fact}" for name, fact in facts.items() if fact))
+    return "; ".join(described)
 
 
 def accumulate(before: Sequence[str], declared: Sequence[str]) -> tuple[str, ...]:

@@ -87,13 +87,14 @@ class ObjectRendering:
     def shown(self) -> str:
         """The text that replaces the object below L0."""
         if self.is_part:
-            return f"[{self._partial}]\n{self.text}"
+            return f"[{MARK}{self.id} in part{self._facts}]\n{self.text}"
         return f"[{MARK}{self.id} left] {self._description}"
 
     @property
     def note_line(self) -> str:
         """The object's line in a note, if its remaining text is elsewhere."""
-        return f"{self._partial}: what you said" if self.is_part else f"{MARK}{self.id} {self._description}"
+        said = f"in part: what you said{self._facts}"
+        return f"{MARK}{self.id} {said if self.is_part else self._description}"
 
     @property
     def named(self) -> tuple[str, str, str]:
@@ -121,8 +122,8 @@ class ObjectRendering:
         return self.line if self.fidelity is Fidelity.EVICTED else self.text
 
     @property
-    def _partial(self) -> str:
-        return f"{MARK}{self.id} in part{self.facts and f'; {self.facts}'}"
+    def _facts(self) -> str:
+        return self.facts and f"; {self.facts}"
 
 
 Renderings = Mapping[BlockPlace, ObjectRendering]

@@ -87,6 +87,13 @@ def test_a_sentence_or_phrase_with_an_invention_is_dropped_and_counted(changes: 
     assert accepted(SUMMARIZE.task, INPUTS, verdict.text).dropped == ()
 
 
+def test_a_summary_promises_only_what_it_has() -> None:
+    shorter, promise = GOOD.partition(" src/net")[0], "at which version src/net/retry.ts stays"
+    for summary, held in ((GOOD, (promise,)), (shorter, ())):
+        verdict = accepted(SUMMARIZE.task, INPUTS, answer(summary=summary, can_answer=[promise]))
+        assert verdict.result.declared.can_answer == held
+
+
 def test_a_long_text_is_read_at_both_ends_and_the_rest_is_a_declared_loss() -> None:
     lines = [f"Line {number} of the report has the value {number * 7}." for number in range(2_000)]
     long = attrs.evolve(INPUTS, parts=(TextPart(PartRole.RESULT, "\n".join(lines)),))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.losses import SAMPLE, accumulate, measure, render_counts, render_need
+from mnemosyne.domain.objects.losses import SAMPLE, accumulate, measure, render_counts, render_phrases
 from mnemosyne.domain.text.entities import SpecificKind, specifics
 
 WORDS = st.sampled_from(
@@ -75,9 +75,11 @@ def test_recorded_losses_are_rendered_by_kind() -> None:
 
 def test_needs_of_a_rendition_are_rendered_on_one_line() -> None:
     assert (
-        render_need(["a body is to be edited", "a number\nis needed"]) == "a body is to be edited; a number is needed"
+        render_phrases(["a body is to be edited", "a number\nis needed"]) == "a body is to be edited; a number is needed"
     )
-    assert len(render_need(["many words"] * 20)) <= 90
+    assert render_phrases(["many words"] * 20) == "; ".join(["many words"] * 7), "none is cut"
+    assert render_phrases(["x" * 100, "the exact text"]) == "x" * 89 + "…"
+    assert render_phrases(["x" * 80, "y" * 80, "the end"]) == "x" * 80 + "; the end"
 
 
 def test_losses_declared_above_are_inherited_unless_declared_here() -> None:

@@ -98,14 +98,17 @@ def test_loss_samples_name_every_kind_before_repeating_one() -> None:
 
 
 def test_a_short_form_is_described_by_its_level_sizes_losses_and_promises() -> None:
-    losses = Losses(lost={"path": 2}, can_answer=("what it reads",), fault_when=("the exact text",))
+    dropped = ("9 lines in the middle",)
+    losses = Losses(dropped=dropped, lost={"path": 2}, can_answer=("what it reads",), fault_when=("the exact text",))
     summary = attrs.evolve(done("a", L1), losses=losses, tokens=430)
+    shorter = attrs.evolve(done("a", L2), losses=Losses(fault_when=("the wording",)), tokens=70)
     made = created("a", size=5_610, tags=("read", "lines:20-60"))
-    known = fold(made, ObjectSummarized(**attrs.asdict(summary, recurse=False)))
-    described = describe_form(known.objects["a"], L1)
-    assert described == (
-        "L1 with 430 of 1,870 tokens; lost: 2 paths; answers, of lines 20-60: what it reads; ask for: the exact text"
+    known = fold(made, *(ObjectSummarized(**attrs.asdict(each, recurse=False)) for each in (summary, shorter)))
+    assert describe_form(known.objects["a"], L1) == (
+        "L1 with 430 of 1,870 tokens; lost: 9 lines in the middle; 2 paths; answers, of lines 20-60: what it reads;"
+        " ask for: the exact text"
     )
+    assert describe_form(known.objects["a"], L2) == "L2 with 70, L1 with 430 of 1,870 tokens; ask for: the wording"
 
 
 def test_l2_inherits_the_dropped_phrases_of_l1_with_current_counts() -> None:

@@ -380,7 +380,7 @@ def test_assistant_messages_never_contain_text_of_the_user_or_the_proxy() -> Non
     )
     asked, said, _ = assemble(messages, {BlockPlace(0, 0): rendering, BlockPlace(1, 0): rendering})
     assert [block["text"] for block in said["content"]] == ["⋯ 1 line\nIt reads all. ⋯"]
-    note = f"{NOTE}\n#a in part; ask for: the wording: what you said"
+    note = f"{NOTE}\n#a in part: what you said; ask for: the wording"
     assert [block["text"] for block in asked["content"]] == [prompt, note]
 
 

@@ -99,7 +99,7 @@ class SummaryInputs:
         """The parts that the model did not read, as declared losses."""
         lines = self.full.count("\n") - self.sent.count("\n")
         cut = (f"{render_count(max(1, lines), 'line')} in the middle",) if self.sent != self.full else ()
-        return (*cut, *(("the user's own words",) if self.full != join(self.parts) else ()))
+        return (*cut, *(("the user's words, which the window has",) if self.full != join(self.parts) else ()))
 
 
 def order_form(deferred: DeferredSummary, task: BackgroundTask[SummaryInputs, ProposedRendition]) -> HelperOrder:

@@ -108,7 +108,7 @@ def test_a_long_text_is_read_at_both_ends_and_the_rest_is_a_declared_loss() -> N
 def test_the_users_words_are_not_summarized_because_the_window_shows_them() -> None:
     said = attrs.evolve(INPUTS, parts=(TextPart(PartRole.USER, "Please mend it."), *INPUTS.parts))
     assert "Please mend it." not in SUMMARIZE.task.write(said).user
-    assert said.unread == ("the user's own words",)
+    assert said.unread == ("the user's words, which the window has",)
 
 
 def test_an_l2_is_made_of_the_l1_and_the_names_of_the_original() -> None:

@@ -7,7 +7,8 @@ The model is too small for useful answers, and most are rejected. What counts is
 import base64
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,11 @@ from mnemosyne.actors.registry import QUIET_SECONDS
 from mnemosyne.adapters.helpers.opening import open_helper
 from mnemosyne.app.storage import open_storage
 from mnemosyne.config import load
+from mnemosyne.domain.cost.prices import Price
 from mnemosyne.domain.helper import audit
-from mnemosyne.domain.helper.answer import ANSWER
-from mnemosyne.domain.helper.model import Completion, HelperPrompt, HelperSource, SameModels
-from mnemosyne.domain.helper.task import Limits
+from mnemosyne.domain.helper.answer import ANSWER, HelperPassage, HelperQuestion
+from mnemosyne.domain.helper.model import Completion, HelperModel, HelperPrompt, HelperSource, SameModels
+from mnemosyne.domain.helper.task import Accepted, HelperTask, Limits, Rejected
 from mnemosyne.domain.helper.tasks import BACKGROUND_TASKS
 from mnemosyne.domain.session.budget import Budget
 from mnemosyne.domain.session.input_events import HelperAsked, HelperWorked
@@ -38,6 +40,10 @@ from mnemosyne.domain.session.round_events import EpochBegan
 from mnemosyne.domain.tools.memory_tools import NAMES
 from mnemosyne.replay.deciding import review
 from mnemosyne.services.verifying import verify
+from mnemosyne_lab.evaluation.judging import JUDGE, JudgedPlace
+from mnemosyne_lab.trial.judging import JUDGE_RUNS, RunPair
+from mnemosyne_lab.trial.record import RunResult
+from mnemosyne_lab.trial.tasks import ARMS
 from tests.actors.spending import EnoughTurns
 from tests.actors.support import StoppableLog, events_of
 from tests.actors.test_helper_work import Cache
@@ -160,12 +166,79 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "ONE_IN", 1)
 
 
-async def test_each_task_is_done_or_rejected_with_a_reason(local: LocalServer) -> None:
+@attrs.define(eq=False)
+class Shown:
+    """A model whose answers are shown by pytest -s."""
+
+    model: HelperModel
+    name: str
+    price: Price
+
+    async def complete(self, prompt: HelperPrompt) -> Completion:
+        found = await self.model.complete(prompt)
+        print(prompt.system.partition("\n")[0], "→", found.text[:300])  # noqa: T201
+        return found
+
+    async def check(self) -> None:
+        await self.model.check()
+
+
+@asynccontextmanager
+async def small_helper(local: LocalServer) -> AsyncIterator[HelperSource]:
     settings = {"helper": "openai", "helper_url": f"{local.url}/v1", "helper_model": "small", "helper_price": PRICE}
-    budget = HelperBudget(EnoughTurns(), Budget(10**12, 1.0), lambda: 1)
-    outcomes: dict[str, Counter[str]] = {}
     async with open_helper(load(settings, {}), {}) as source:
         assert source is not None
+        (model,) = source.models_for(None)
+        yield SameModels((Shown(model, model.name, model.price),))
+
+
+PASSAGES = (
+    HelperPassage(object="abc1234", start=0, name="#abc1234 Read lib/queue.py", text="RETRY_LIMIT = 7  # tries"),
+)
+RUN = RunResult(pair="fix", arm=ARMS[0], first=True, passed=True, exit=0, seconds=9.0, dollars=0.1, output="3 passed")
+RUNS = [attrs.evolve(RUN, arm=arm, changes=f"+RETRY_LIMIT = {number}") for number, arm in enumerate(ARMS, 7)]
+ASKED: Sequence[tuple[HelperTask[Any, Any], Any]] = (
+    (ANSWER, HelperQuestion(question="What is RETRY_LIMIT?", passages=PASSAGES)),
+    (ANSWER, HelperQuestion(question="Who wrote the parser?", passages=PASSAGES)),
+    (ANSWER, HelperQuestion(question="Who wrote the parser?", passages=PASSAGES, look_for="author of the parser")),
+    (
+        JUDGE,
+        JudgedPlace(
+            session="s",
+            turn=3,
+            task="Set the limit of retries.",
+            action="Edit lib/queue.py: RETRY_LIMIT = 9",
+            full=("RETRY_LIMIT = 7  # tries of the upload queue",),
+            instead=("[#abc1234 left] Read lib/queue.py",),
+            present="",
+        ),
+    ),
+    (JUDGE_RUNS, RunPair("Set the limit of retries.", *RUNS)),
+)
+"""What is asked outside the background: a question, one that asks for a second look, that look, and the judges."""
+
+
+async def test_an_answer_or_a_verdict_is_verified_or_rejected_with_a_reason(local: LocalServer) -> None:
+    budget = HelperBudget(EnoughTurns(), Budget(10**12, 1.0), lambda: 1)
+    async with small_helper(local) as source:
+        for task, inputs in ASKED:
+            (calls,) = HelperModels(source, budget).calls_for()
+            patient = attrs.evolve(task, limits=PATIENT_LIMITS)
+            reply = await calls.ask(patient, inputs, task.write(inputs))
+            assert reply is not None
+            print(task.name, reply.verdict)  # noqa: T201
+            match reply.verdict:
+                case Accepted(result=result) as accepted:
+                    assert task.read(inputs, accepted.text) == attrs.evolve(accepted, dropped=())
+                    assert task is not ANSWER or not (inputs.look_for and result.look_for), "there is no third look"
+                case Rejected(reasons=reasons):
+                    assert all(reasons)
+
+
+async def test_each_task_is_done_or_rejected_with_a_reason(local: LocalServer) -> None:
+    budget = HelperBudget(EnoughTurns(), Budget(10**12, 1.0), lambda: 1)
+    outcomes: dict[str, Counter[str]] = {}
+    async with small_helper(local) as source:
         for play_scene, window in SCENES.items():
             for event in await played(play_scene, window, source, budget):
                 task = event.task if isinstance(event, HelperWorked) else "answer"

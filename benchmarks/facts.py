@@ -57,10 +57,9 @@ class LabelledHelper:
     async def complete(self, prompt: HelperPrompt) -> Completion:
         await trio.lowlevel.checkpoint()
         self.sent.append(plain(prompt.user))
-        given, _, _ = prompt.user.partition(" known entries\n")
-        request: dict[str, Any] = {"system": prompt.system, "messages": [{"role": "user", "content": given}]}
-        request["output_config"] = {"format": {"schema": prompt.schema}}
-        answer = answer_by_labels(self.labels)("/messages", request)
+        messages = [{"role": "user", "content": prompt.user.partition(" known entries\n")[0]}]
+        asked = {"system": prompt.system, "messages": messages, "output_config": {"format": {"schema": prompt.schema}}}
+        answer = answer_by_labels(self.labels)("/messages", asked)
         assert answer is not None
         return Completion(json.loads(answer[1])["content"][0]["text"], Tokens(input=9, output=9))
 

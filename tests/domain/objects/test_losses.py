@@ -75,7 +75,8 @@ def test_recorded_losses_are_rendered_by_kind() -> None:
 
 def test_needs_of_a_rendition_are_rendered_on_one_line() -> None:
     assert (
-        render_phrases(["a body is to be edited", "a number\nis needed"]) == "a body is to be edited; a number is needed"
+        render_phrases(["a body is to be edited", "a number\nis needed"])
+        == "a body is to be edited; a number is needed"
     )
     assert render_phrases(["many words"] * 20) == "; ".join(["many words"] * 7), "none is cut"
     assert render_phrases(["x" * 100, "the exact text"]) == "x" * 89 + "…"

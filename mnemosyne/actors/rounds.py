@@ -58,7 +58,7 @@ from mnemosyne.domain.window.refusals import Refusal, find_stated
 from mnemosyne.domain.window.rounds import Opening
 from mnemosyne.domain.window.situation import PendingRequest, blocks_of, find_limit
 from mnemosyne.domain.window.upstream_history import UpstreamHistory
-from mnemosyne.domain.wire import recipe, stored_reply
+from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.billing import begins_with_billing
 from mnemosyne.domain.wire.blocks import has_results
 from mnemosyne.domain.wire.project import project_of_transcript
@@ -669,11 +669,11 @@ class ManagedRounds:
 
     def _finish(self, address: Address, turn: ManagedTurn, end: RoundEnd, answers: Answers, at: int) -> RoundOver:
         """The end of a round; the returned turn's history includes it."""
-        reply, contents = stored_reply.store(end.reply.body, self._loaded.known)
+        reply, contents = transcript.store_reply(end.reply.body, self._loaded.known)
         contents += answers.contents
         answered: list[Answered] = []
         for call, result in answers.results.items():
-            stored, more = stored_reply.store(result, self._loaded.known)
+            stored, more = transcript.store_reply(result, self._loaded.known)
             answered.append(Answered(call=sanitize.text(call), result=stored))
             contents += more
         command = FinishRound(

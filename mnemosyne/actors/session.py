@@ -80,7 +80,7 @@ from mnemosyne.domain.session.state import Session
 from mnemosyne.domain.window import rounds
 from mnemosyne.domain.window.request_settings import choose
 from mnemosyne.domain.window.rounds import SETTINGS, Opening
-from mnemosyne.domain.wire import recipe, stored_reply
+from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.identity import account_of
 from mnemosyne.domain.wire.project import project_of_transcript
 from mnemosyne.domain.wire.transcript import Transcript, TranscriptReading
@@ -567,14 +567,14 @@ class SessionActor:
         # A turn without memory tools has one round, which is the client's.
         last = message.last or (RoundEnd(reply=message.reply) if message.status == 200 else None)
         over = NOTHING if last is None else await self.rounds.finish(message.address, last, message.at)
-        reply, more = stored_reply.store(message.reply.body, self._memory.known)
+        reply, more = transcript.store_reply(message.reply.body, self._memory.known)
         self._memory.bodies.hold_stored(reply, message.reply.body)
         return await self._end(message, _finish(message, reply), over, more)
 
     async def _interrupt(self, message: Interrupt) -> Ticket | None:
         if message.reply is None:
             return await self._end(message, _interrupt(message, None), NOTHING, ())
-        reply, contents = stored_reply.store(message.reply.body, self._memory.known)
+        reply, contents = transcript.store_reply(message.reply.body, self._memory.known)
         return await self._end(message, _interrupt(message, reply), NOTHING, contents)
 
     async def _end(

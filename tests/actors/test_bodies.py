@@ -8,7 +8,7 @@ from mnemosyne.actors import bodies
 from mnemosyne.actors.bodies import Histories
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.domain.session.state import Branch
-from mnemosyne.domain.wire import stored_reply
+from mnemosyne.domain.wire import transcript
 from tests.actors.support import IDENTITY, LONG, STREAM, StoppableLog, open_process, request, salt
 from tests.domain.recorded import dumps
 
@@ -88,7 +88,7 @@ async def test_size_of_cached_bodies_is_bounded(log: StoppableLog, monkeypatch: 
 async def test_new_reply_is_read_from_the_cache(log: StoppableLog) -> None:
     loaded = await session(log)
     data = dumps({"role": "assistant", "content": LONG})
-    change, _ = stored_reply.store(data, set())
+    change, _ = transcript.store_reply(data, set())
     loaded.bodies.hold_stored(change, data)
     assert await loaded.bodies.read_stored(change) == data
     assert [each.raw for each in loaded.bodies.replies] == [data]

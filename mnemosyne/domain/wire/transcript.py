@@ -566,7 +566,7 @@ class _Store:
             for start, end in layout.withheld
             if not json_spans.is_number(raw, (start, end))
         }
-        pieces = self._pieces(head, end, cuts, taken, self._old_texts(head, len(raw) - end))
+        pieces = self.cut(head, end, cuts, taken, self._old_texts(head, len(raw) - end))
         return recipe.change_of(head, pieces, len(raw) - end)
 
     def _find_stored(self, layout: BodyLayout) -> dict[Range, Pieces]:
@@ -589,7 +589,7 @@ class _Store:
             tail = min(tail, from_end)
         return head, tail
 
-    def _pieces(
+    def cut(
         self, start: int, end: int, cuts: Sequence[Range], taken: Mapping[Range, Pieces], old: _Texts
     ) -> list[Piece | Withheld]:
         """Return the pieces of ``[start, end)``; each cut is stored as ``taken`` says, or else as a text."""
@@ -629,3 +629,13 @@ class _Store:
         if digest not in self.known:
             self.contents[digest] = content
         return digest
+
+
+def store_reply(body: bytes, known: Container[bytes]) -> tuple[bytes, tuple[tuple[bytes, bytes], ...]]:
+    """Return the encoded change from an empty body to a reply, and the contents (digest, data) that are not ``known``.
+
+    The client sends the reply back with its next request, in a body cut the same way, so each long text is stored once.
+    """
+    store = _Store(body, None, known, ())
+    pieces = store.cut(0, len(body), json_spans.long_literals(body), {}, {})
+    return recipe.encode(recipe.change_of(0, pieces, 0)), tuple(store.contents.items())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.wire import recipe, stored_reply, transcript
+from mnemosyne.domain.wire import recipe, transcript
 from mnemosyne.domain.wire.json_spans import LONG
 from mnemosyne.domain.wire.recipe import Recipe, Withheld
 from mnemosyne.domain.wire.reply import ReplyBuilder
@@ -23,7 +23,7 @@ json_values = st.recursive(
 
 
 def check_round_trip(body: bytes) -> None:
-    encoded, contents = stored_reply.store(body, ())
+    encoded, contents = transcript.store_reply(body, ())
     held = dict(contents)
     assert len(held) == len(contents), "each content is stored once"
     assert all(sha256(data).digest() == digest and data for digest, data in contents)
@@ -32,7 +32,7 @@ def check_round_trip(body: bytes) -> None:
     pieces = recipe.apply(Recipe(), change).pieces
     assert not any(isinstance(piece, Withheld) for piece in pieces)
     assert recipe.assemble(pieces, held.__getitem__) == body
-    assert stored_reply.store(body, held.keys()) == (encoded, ())
+    assert transcript.store_reply(body, held.keys()) == (encoded, ())
 
 
 @given(st.binary(max_size=2000))
@@ -61,7 +61,7 @@ def test_a_long_text_is_stored_once_for_the_reply_and_its_echo(kind: str, text: 
         "tool_use": {"type": "tool_use", "id": "t", "name": "n", "input": {"command": text}},
     }
     block = blocks[kind]
-    encoded, contents = stored_reply.store(_streamed(block), ())
+    encoded, contents = transcript.store_reply(_streamed(block), ())
     first = dumps({"messages": [{"role": "user", "content": "go"}]})
     second = dumps(
         {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.wire import body_layout, json_spans, recipe, stored_reply, transcript
+from mnemosyne.domain.wire import body_layout, json_spans, recipe, transcript
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.json_spans import is_number
 from mnemosyne.domain.wire.normal_form import Echo
@@ -350,7 +350,7 @@ def test_a_repeated_text_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_reply_that_the_client_sends_back_is_not_hashed_again() -> None:
     text = "x" * 100_000
     reply = dumps(assistant(text))
-    change, contents = stored_reply.store(reply, frozenset())
+    change, contents = transcript.store_reply(reply, frozenset())
     stored = StoredBytes(reply, recipe.apply(Recipe(), recipe.decode(change)))
     first = read(body([user("Go.")])).transcript
     echo = body([user("Go."), assistant(text), user("On.")])

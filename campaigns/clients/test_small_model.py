@@ -69,10 +69,7 @@ EACH = 1
 PATIENT_LIMITS = Limits(seconds=300, pauses=())
 """A processor answers in half a minute."""
 
-TASKS = {
-    name: attrs.evolve(each, task=attrs.evolve(each.task, limits=PATIENT_LIMITS))
-    for name, each in BACKGROUND_TASKS.items()
-}
+TASKS = {name: attrs.evolve(each, limits=PATIENT_LIMITS) for name, each in BACKGROUND_TASKS.items()}
 
 
 @pytest.fixture(scope="module")

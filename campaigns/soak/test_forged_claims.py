@@ -201,7 +201,7 @@ class Forger:
             return []
         inputs = attrs.evolve(inputs, known=((self.own, "Deploys need two reviews"),))
         found = [{"kind": "constraint", "quote": quote, "corrects": self.own} for quote in quoted]
-        verdict = FIND_FACTS.task.read(inputs, json.dumps({"facts": found}))
+        verdict = FIND_FACTS.read(inputs, json.dumps({"facts": found}))
         if not isinstance(verdict, Accepted):
             return []
         return [LearnedFact(**attrs.asdict(each) | {"kind": EntryKind(each.kind)}) for each in verdict.result]

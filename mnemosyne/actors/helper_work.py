@@ -214,12 +214,11 @@ class HelperWorker:
 
         The cost stays reserved in the budget until the work is recorded.
         """
-        order, background = request.order, self._tasks[request.order.task]
-        task, each_calls = background.task, self._models.calls_for(request.key)
+        order, task, each_calls = request.order, self._tasks[request.order.task], self._models.calls_for(request.key)
         if not each_calls:
             return None
         found, run_in_thread = await self._read(request), each_calls[0].run_in_thread
-        inputs = await run_in_thread(lambda: background.gather(order, found))
+        inputs = await run_in_thread(lambda: task.gather(order, found))
         if inputs is None:
             return None
         prompt = await run_in_thread(lambda: task.write(inputs))
@@ -237,7 +236,7 @@ class HelperWorker:
         def apply() -> Effect:
             if accepted is None:
                 return NO_EFFECT
-            return background.apply(order, inputs, Signed(result=accepted.result, helper=helper, at=at))
+            return task.apply(order, inputs, Signed(result=accepted.result, helper=helper, at=at))
 
         with charge_on_failure(self._budget, lambda: reply.nanodollars):
             effect = await run_in_thread(apply)

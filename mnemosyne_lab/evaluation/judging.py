@@ -97,7 +97,7 @@ def _prompt(place: JudgedPlace) -> HelperPrompt:
     for number, (full, instead) in enumerate(zip(place.full, place.instead, strict=True), 1):
         texts += [(f"first context, text {number}", full), (f"second context, instead of text {number}", instead)]
     asked = {"texts": len(place.full)}
-    return write_prompt(_INSTRUCTIONS, asked, texts, properties=PROPERTIES, most_tokens=MOST_TOKENS)
+    return write_prompt(_INSTRUCTIONS, asked, texts, most_tokens=MOST_TOKENS)
 
 
 def _verify(place: JudgedPlace, answer: Mapping[str, Any]) -> Accepted[Sequence[Difference]] | Rejected:

@@ -65,7 +65,7 @@ def _prompt(pair: RunPair) -> HelperPrompt:
     texts = [("command of the agent", pair.task[:LONGEST_TASK])]
     for number, run in enumerate((pair.first, pair.second), 1):
         texts += [(f"run {number}, changes", run.changes or ""), (f"run {number}, end of output", run.output or "")]
-    return write_prompt(_INSTRUCTIONS, {"runs": 2}, texts, properties=PROPERTIES, most_tokens=MOST_TOKENS)
+    return write_prompt(_INSTRUCTIONS, {"runs": 2}, texts, most_tokens=MOST_TOKENS)
 
 
 def _verify(pair: RunPair, answer: Mapping[str, Any]) -> Accepted[RunsVerdict] | Rejected:

@@ -64,7 +64,7 @@ async def test_late_answer_and_answer_without_a_question_are_dropped(autojump_cl
 def test_a_turn_waits_two_seconds_for_an_answer_and_for_no_other_helper_task() -> None:
     assert (ANSWER.limits.seconds, ANSWER.limits.pauses) == (2.0, ()), "a second attempt would be too late"
     assert USUAL.helper > ANSWER.limits.seconds
-    assert {each.task.limits for each in BACKGROUND_TASKS.values()} == {BACKGROUND}
+    assert {each.limits for each in BACKGROUND_TASKS.values()} == {BACKGROUND}
 
 
 WORDS = LookAgain(helper="h", why=NOTHING_FOUND, nanodollars=3, read=10, look_for="words")

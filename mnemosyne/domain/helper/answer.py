@@ -114,9 +114,7 @@ question lacks: names, commands, error messages, other words for what is asked. 
 
 def _prompt(asked: HelperQuestion) -> HelperPrompt:
     texts = [(f"passage {number}: {each.name}", each.text) for number, each in enumerate(asked.passages, 1)]
-    return write_prompt(
-        _SYSTEM, {"question": asked.question}, texts, properties=_PROPERTIES, most_tokens=_ANSWER_TOKENS
-    )
+    return write_prompt(_SYSTEM, {"question": asked.question}, texts, most_tokens=_ANSWER_TOKENS)
 
 
 def _verify(asked: HelperQuestion, answer: Mapping[str, Any]) -> Accepted[ComposedAnswer] | Rejected:

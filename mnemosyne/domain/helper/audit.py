@@ -11,7 +11,7 @@ import attrs
 
 from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
 from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of, object_of
-from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, find_span, write_prompt
+from mnemosyne.domain.helper.task import Accepted, Rejected, find_span, write_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Summarize
 from mnemosyne.domain.objects.full_text import full_text
@@ -73,7 +73,6 @@ def _prompt(inputs: AuditInputs) -> HelperPrompt:
         _INSTRUCTIONS,
         {"questions": len(questions)},
         [("text", inputs.text), ("questions", "\n".join(questions))],
-        properties=PROPERTIES,
         most_tokens=100 * len(questions) + 100,
     )
 
@@ -105,6 +104,5 @@ def _is_quoted(answer: object, text: str) -> bool:
 
 
 CHECK_PROMISES = BackgroundTask(
-    task=HelperTask(name=AUDIT, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
-    gather=_gather,
+    name=AUDIT, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify, gather=_gather
 )

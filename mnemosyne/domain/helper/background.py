@@ -1,7 +1,7 @@
 """Tasks that no turn waits for: an order from a session, and the effect of a result on it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic
+from typing import Any
 
 import attrs
 
@@ -50,11 +50,10 @@ class Signed:
 
 
 @attrs.frozen(kw_only=True)
-class BackgroundTask(Generic[Inputs, Result]):
+class BackgroundTask(HelperTask[Inputs, Result]):
     """A helper task for which no turn waits. ``gather`` makes its inputs from an order and the contents read for it;
     None if there is nothing to ask. ``apply`` gives the effect of a result on the session's objects.
     """
 
-    task: HelperTask[Inputs, Result]
     gather: Callable[[HelperOrder, Mapping[str, bytes]], Inputs | None]
     apply: Callable[[HelperOrder, Inputs, Signed], Effect] = lambda _order, _inputs, _signed: NO_EFFECT

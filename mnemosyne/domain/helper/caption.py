@@ -11,7 +11,7 @@ import attrs
 from mnemosyne.domain.cost.tokens import features_of_text
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder, Signed
 from mnemosyne.domain.helper.model import STRING, HelperImage, HelperPrompt, list_of
-from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_strings, write_prompt
+from mnemosyne.domain.helper.task import Accepted, Rejected, list_strings, write_prompt
 from mnemosyne.domain.objects.admission import AdmissionCandidate, admit
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.decide import Create
@@ -64,7 +64,7 @@ class CaptionInputs:
 def order_caption(obj: MemoryObject, deferred: DeferredSummary) -> HelperOrder:
     """The order for the L1 of an object with images."""
     return HelperOrder(
-        task=CAPTION.task.name,
+        task=CAPTION.name,
         subject=obj.id,
         branch=obj.branch,
         turn=obj.last_turn,
@@ -102,7 +102,6 @@ def _prompt(inputs: CaptionInputs) -> HelperPrompt:
         _INSTRUCTIONS,
         {"images": len(inputs.images), "caption_at_most_characters": LONGEST},
         texts,
-        properties=PROPERTIES,
         most_tokens=LONGEST * len(inputs.images),
         images=inputs.images,
     )
@@ -157,7 +156,5 @@ def _describe(order: HelperOrder, deferred: DeferredSummary, captions: str, at: 
 
 
 CAPTION = BackgroundTask(
-    task=HelperTask(name="caption", version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
-    gather=_gather,
-    apply=_apply,
+    name="caption", version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify, gather=_gather, apply=_apply
 )

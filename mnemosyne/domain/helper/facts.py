@@ -12,7 +12,7 @@ import attrs
 from mnemosyne import credentials
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder
 from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of, object_of
-from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, find_span, write_prompt
+from mnemosyne.domain.helper.task import Accepted, Rejected, find_span, write_prompt
 from mnemosyne.domain.session.sanitize import blank_private
 
 FACTS = "facts"
@@ -111,7 +111,7 @@ def _gather(order: HelperOrder, _: Mapping[str, bytes]) -> FactInputs | None:
 def _prompt(inputs: FactInputs) -> HelperPrompt:
     known = "\n".join(f"{key} {line}" for key, line in inputs.known)
     texts = [("message", inputs.text), ("the agent's reply before it", inputs.answered), ("known entries", known)]
-    return write_prompt(_INSTRUCTIONS, {}, texts, properties=PROPERTIES, most_tokens=1_500)
+    return write_prompt(_INSTRUCTIONS, {}, texts, most_tokens=1_500)
 
 
 def _verify(inputs: FactInputs, answer: Mapping[str, Any]) -> Accepted[tuple[Fact, ...]] | Rejected:
@@ -156,7 +156,11 @@ def _read_fact(inputs: FactInputs, given: Mapping[str, Any], ids: set[str]) -> F
 
 
 FIND_FACTS = BackgroundTask(
-    task=HelperTask(name=FACTS, version=3, properties=PROPERTIES, prompt=_prompt, verify=_verify),
+    name=FACTS,
+    version=3,
+    properties=PROPERTIES,
+    prompt=_prompt,
+    verify=_verify,
     gather=_gather,
     apply=lambda order, _inputs, signed: Effect(learned=signed.result, context=order.about.context),
 )

@@ -12,7 +12,7 @@ import attrs
 from mnemosyne import credentials
 from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
 from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of
-from mnemosyne.domain.helper.task import LONGEST_RECORD, Accepted, HelperTask, Rejected, list_strings, write_prompt
+from mnemosyne.domain.helper.task import LONGEST_RECORD, Accepted, Rejected, list_strings, write_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.ids import MARK
@@ -115,7 +115,6 @@ def _prompt(inputs: GoalInputs) -> HelperPrompt:
         _INSTRUCTIONS,
         {},
         [("message", inputs.prompt), ("previous goal", inputs.before), ("records", listed)],
-        properties=PROPERTIES,
         most_tokens=400,
     )
 
@@ -144,7 +143,4 @@ def _verify(inputs: GoalInputs, answer: Mapping[str, Any]) -> Accepted[Mapping[s
     return Accepted(record, record, tuple(dropped))
 
 
-FIND_GOAL = BackgroundTask(
-    task=HelperTask(name=GOAL, version=2, properties=PROPERTIES, prompt=_prompt, verify=_verify),
-    gather=_gather,
-)
+FIND_GOAL = BackgroundTask(name=GOAL, version=2, properties=PROPERTIES, prompt=_prompt, verify=_verify, gather=_gather)

@@ -38,12 +38,14 @@ class HelperImage:
 
 @attrs.frozen(kw_only=True)
 class HelperPrompt:
-    """A prompt for a model, whose answer must match the JSON Schema ``schema`` in at most ``most_tokens`` tokens."""
+    """A prompt for a model, whose answer must match the JSON Schema ``schema``, which its task adds, in at most
+    ``most_tokens`` tokens.
+    """
 
     system: str = attrs.field(repr=False)
     user: str = attrs.field(repr=False)
     most_tokens: int
-    schema: Mapping[str, Any] = attrs.field(repr=False)
+    schema: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     images: tuple[HelperImage, ...] = attrs.field(default=(), repr=False)
 
     @property

@@ -14,7 +14,6 @@ from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of
 from mnemosyne.domain.helper.task import (
     LONGEST_RECORD,
     Accepted,
-    HelperTask,
     Rejected,
     find_span,
     list_strings,
@@ -166,7 +165,7 @@ def _shorten(text: str) -> str:
 
 def _prompt(inputs: SessionInputs) -> HelperPrompt:
     texts = [("conversation", "\n\n".join(inputs.said)), ("files and commands", "\n".join(inputs.listed))]
-    return write_prompt(_INSTRUCTIONS, {}, texts, properties=PROPERTIES, most_tokens=700)
+    return write_prompt(_INSTRUCTIONS, {}, texts, most_tokens=700)
 
 
 def _verify(inputs: SessionInputs, answer: Mapping[str, Any]) -> Accepted[Mapping[str, Any]] | Rejected:
@@ -206,9 +205,12 @@ def _apply(order: HelperOrder, inputs: SessionInputs, signed: Signed) -> Effect:
 
 
 SUMMARIZE_SESSION = BackgroundTask(
-    task=HelperTask(
-        name=SUMMARY, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify, added=frozenset({SOURCES})
-    ),
+    name=SUMMARY,
+    version=1,
+    properties=PROPERTIES,
+    prompt=_prompt,
+    verify=_verify,
+    added=frozenset({SOURCES}),
     gather=_gather,
     apply=_apply,
 )

@@ -11,7 +11,7 @@ import attrs
 
 from mnemosyne.domain.helper.background import BackgroundTask, Effect, HelperOrder, Signed
 from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of
-from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, list_strings, write_prompt
+from mnemosyne.domain.helper.task import Accepted, Rejected, list_strings, write_prompt
 from mnemosyne.domain.objects.aggregate import SHARE
 from mnemosyne.domain.objects.events import Losses
 from mnemosyne.domain.objects.full_text import full_parts
@@ -106,7 +106,7 @@ def order_form(deferred: DeferredSummary, task: BackgroundTask[SummaryInputs, Pr
     """The order for a missing rendition."""
     texts = {} if deferred.detailed is None else {"detailed": deferred.detailed}
     return HelperOrder(
-        task=task.task.name,
+        task=task.name,
         subject=deferred.object,
         about=deferred,
         contents={"full": deferred.content},
@@ -138,7 +138,6 @@ def _write_request(
         instructions,
         {name: value for name, value in asked.items() if value is not None},
         texts,
-        properties=PROPERTIES,
         most_tokens=request.target_chars // 2 + _DECLARED_TOKENS,
     )
 
@@ -179,9 +178,7 @@ def _prompt(inputs: SummaryInputs) -> HelperPrompt:
 
 
 SUMMARIZE = BackgroundTask(
-    task=HelperTask(name="summarize", version=4, properties=PROPERTIES, prompt=_prompt, verify=_verify),
-    gather=_gather,
-    apply=_apply,
+    name="summarize", version=4, properties=PROPERTIES, prompt=_prompt, verify=_verify, gather=_gather, apply=_apply
 )
 
 
@@ -192,7 +189,11 @@ def _prompt_shorter(inputs: SummaryInputs) -> HelperPrompt:
 
 
 COMPRESS = BackgroundTask(
-    task=HelperTask(name="compress", version=3, properties=PROPERTIES, prompt=_prompt_shorter, verify=_verify),
+    name="compress",
+    version=3,
+    properties=PROPERTIES,
+    prompt=_prompt_shorter,
+    verify=_verify,
     gather=lambda order, found: _gather(order, found) if "detailed" in found else None,
     apply=_apply,
 )

@@ -71,7 +71,7 @@ BACKGROUND = Limits()
 @attrs.frozen(kw_only=True)
 class HelperTask(Generic[Inputs, Result]):
     """A kind of work for a helper model. ``version`` rises with every change of prompt, schema or verification;
-    ``properties`` are the members of an answer, as in JSON Schema.
+    ``properties`` are the members of an answer, all required, as in JSON Schema.
 
     Without a helper model, or if the answer is rejected, the caller uses its fallback.
     """
@@ -98,7 +98,8 @@ class HelperTask(Generic[Inputs, Result]):
     def write(self, inputs: Inputs) -> HelperPrompt:
         """The prompt for these inputs; its first line names the task."""
         prompt = self.prompt(inputs)
-        return attrs.evolve(prompt, system=f"Task: {self.name}/{self.version}\n\n{prompt.system}")
+        system = f"Task: {self.name}/{self.version}\n\n{prompt.system}"
+        return attrs.evolve(prompt, system=system, schema=object_of(self.properties))
 
     def key(self, tenant: str, model: str, prompt: HelperPrompt) -> bytes:
         """The key under which a tenant's accepted answer to this prompt by this model is cached."""
@@ -110,12 +111,11 @@ def write_prompt(
     asked: Mapping[str, Any],
     texts: Sequence[tuple[str, str]],
     *,
-    properties: Mapping[str, Any],
     most_tokens: int,
     images: tuple[HelperImage, ...] = (),
 ) -> HelperPrompt:
-    """A prompt that asks for a JSON object with these ``properties``, all required. ``texts`` are data with a title
-    each; they are enclosed in lines with a hash of them, which no text can contain. Credentials are masked.
+    """The prompt of a task. ``texts`` are data with a title each; they are enclosed in lines with a hash of them, which
+    no text can contain. Credentials are masked.
     """
     masked = [(credentials.mask(title), credentials.mask(text)) for title, text in texts]
     together = "\0".join(part for pair in masked for part in pair)
@@ -130,7 +130,6 @@ def write_prompt(
         system=instructions,
         user="\n".join(lines),
         most_tokens=most_tokens,
-        schema=object_of(properties),
         images=images,
     )
 

@@ -13,7 +13,7 @@ from mnemosyne.domain.helper.summarize import COMPRESS, SUMMARIZE
 from mnemosyne.domain.helper.utility import SCORE_OBJECTS
 
 BACKGROUND_TASKS: Mapping[str, BackgroundTask[Any, Any]] = {
-    each.task.name: each
+    each.name: each
     for each in (
         SUMMARIZE,
         COMPRESS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from mnemosyne.domain.helper.background import BackgroundTask, HelperOrder
 from mnemosyne.domain.helper.model import STRING, HelperPrompt, list_of, object_of
-from mnemosyne.domain.helper.task import Accepted, HelperTask, Rejected, write_prompt
+from mnemosyne.domain.helper.task import Accepted, Rejected, write_prompt
 from mnemosyne.domain.objects.aggregate import MemoryObject
 from mnemosyne.domain.session.helper_results import UTILITY
 from mnemosyne.domain.text.stubs import render_count
@@ -39,7 +39,6 @@ def _prompt(stubs: Stubs) -> HelperPrompt:
         _INSTRUCTIONS,
         {"objects": len(stubs)},
         [("descriptions", "\n".join(f"{key}: {stub}" for key, stub in stubs))],
-        properties=PROPERTIES,
         most_tokens=40 * len(stubs) + 100,
     )
 
@@ -71,6 +70,5 @@ def _is_score(each: object) -> bool:
 
 
 SCORE_OBJECTS = BackgroundTask(
-    task=HelperTask(name=UTILITY, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify),
-    gather=lambda order, _: order.about,
+    name=UTILITY, version=1, properties=PROPERTIES, prompt=_prompt, verify=_verify, gather=lambda order, _: order.about
 )

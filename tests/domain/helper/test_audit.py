@@ -29,7 +29,7 @@ def answer(*answers: tuple[object, object]) -> str:
 
 def test_promises_with_a_quotation_hold_and_the_others_are_withdrawn() -> None:
     quoted = answer((1, "an expired one is answered\nwith HTTP 401"), (2, "60 minutes"), (3, "handleAuth checks"))
-    verdict = accepted(CHECK_PROMISES.task, INPUTS, quoted)
+    verdict = accepted(CHECK_PROMISES, INPUTS, quoted)
     assert verdict.result == [1, 3]
     assert verdict.dropped == ("1 answer without a quotation",)
     made = done("a", Fidelity.DETAILED)
@@ -44,12 +44,12 @@ def test_promises_with_a_quotation_hold_and_the_others_are_withdrawn() -> None:
 
 @pytest.mark.parametrize("answers", [[(4, "handleAuth")], [(1, "HTTP 401"), (4, "handleAuth")]])
 def test_an_audit_that_answers_a_control_is_rejected(answers: list[tuple[object, object]]) -> None:
-    assert isinstance(CHECK_PROMISES.task.read(INPUTS, answer(*answers)), Rejected)
+    assert isinstance(CHECK_PROMISES.read(INPUTS, answer(*answers)), Rejected)
 
 
 @pytest.mark.parametrize("given", [(0, "HTTP 401"), (True, "HTTP 401"), ("1", "HTTP 401"), (1, ""), (1, None), (1, [])])
 def test_an_answer_without_a_number_or_words_counts_for_nothing(given: tuple[object, object]) -> None:
-    assert accepted(CHECK_PROMISES.task, INPUTS, answer(given)).result == []
+    assert accepted(CHECK_PROMISES, INPUTS, answer(given)).result == []
 
 
 def test_one_in_twenty_short_forms_with_promises_is_checked_whatever_the_process() -> None:
@@ -67,5 +67,5 @@ def test_the_controls_are_names_that_only_the_original_has() -> None:
     order = not_none(order_audit(known.objects["a"], summary))
     full = json.dumps({"type": "text", "text": f"{TEXT} The retry is in src/net/retry.ts."}).encode()
     assert CHECK_PROMISES.gather(order, {"full": full, "short": TEXT.encode()}) == INPUTS
-    prompt = CHECK_PROMISES.task.write(INPUTS)
+    prompt = CHECK_PROMISES.write(INPUTS)
     assert "4. What does the text say about src/net/retry.ts?" in prompt.user

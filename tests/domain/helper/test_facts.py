@@ -31,7 +31,7 @@ def fact(quote: str, kind: str = "fact", corrects: str = "") -> dict[str, str]:
 
 
 def read(*facts: object) -> Accepted[tuple[Fact, ...]]:
-    return accepted(FIND_FACTS.task, INPUTS, json.dumps({"facts": facts}))
+    return accepted(FIND_FACTS, INPUTS, json.dumps({"facts": facts}))
 
 
 def test_a_fact_has_the_words_and_the_place_of_the_prompt() -> None:
@@ -81,7 +81,7 @@ def test_only_facts_that_the_prompt_does_not_state_are_dropped(given: object) ->
 
 
 def test_an_answer_without_a_supported_fact_is_rejected_unless_it_has_none() -> None:
-    rejected = FIND_FACTS.task.read(INPUTS, json.dumps({"facts": [fact("The user likes Java."), "velodrome"]}))
+    rejected = FIND_FACTS.read(INPUTS, json.dumps({"facts": [fact("The user likes Java."), "velodrome"]}))
     assert isinstance(rejected, Rejected)
     assert len(rejected.reasons) == 2
     assert read().result == ()
@@ -91,7 +91,7 @@ def test_no_more_than_eight_facts_are_accepted_each_once() -> None:
     words = [fact(word) for word in PROMPT.split() if len(word) > 2][: MOST_FACTS + 1]
     assert len(read(*words).result) == MOST_FACTS
     assert len(read(words[0], words[0]).result) == 1
-    assert isinstance(FIND_FACTS.task.read(INPUTS, '{"facts": "velodrome"}'), Rejected)
+    assert isinstance(FIND_FACTS.read(INPUTS, '{"facts": "velodrome"}'), Rejected)
 
 
 @pytest.mark.parametrize("size", [0, LONGEST_PART - 1, LONGEST_PART + 1, 3 * LONGEST_PART])
@@ -105,7 +105,7 @@ def test_every_sentence_of_a_long_prompt_is_in_a_part_and_found_at_its_place(siz
         for order in order_facts(prompt, "main", 1):
             inputs = FIND_FACTS.gather(order, {})
             if inputs is not None and sentence in inputs.text:
-                verdict = FIND_FACTS.task.read(inputs, json.dumps({"facts": [fact(sentence)]}))
+                verdict = FIND_FACTS.read(inputs, json.dumps({"facts": [fact(sentence)]}))
                 assert isinstance(verdict, Accepted)
                 places |= {(each.start, each.end) for each in verdict.result}
         assert places == {(prompt.index(sentence), prompt.index(sentence) + len(sentence))}

@@ -26,7 +26,7 @@ def answer(**members: object) -> str:
 
 
 def accepted(**members: object) -> Accepted[Any]:
-    return accepting.accepted(FIND_GOAL.task, INPUTS, answer(**members))
+    return accepting.accepted(FIND_GOAL, INPUTS, answer(**members))
 
 
 def test_only_listed_ids_are_accepted_each_once() -> None:
@@ -45,7 +45,7 @@ def test_a_goal_that_the_prompt_does_not_support_is_dropped(goal: str) -> None:
 
 def test_answer_without_usable_content_is_rejected() -> None:
     """A small model repeats the fence of the data."""
-    verdict = FIND_GOAL.task.read(INPUTS, answer(goal="12f18a17ac2d5d40f99fd433", needed=[""], unneeded=["zzz2345"]))
+    verdict = FIND_GOAL.read(INPUTS, answer(goal="12f18a17ac2d5d40f99fd433", needed=[""], unneeded=["zzz2345"]))
     assert isinstance(verdict, Rejected)
     assert len(verdict.reasons) == 2
 
@@ -56,7 +56,7 @@ def test_a_goal_is_one_line() -> None:
 
 @pytest.mark.parametrize("members", [{"goal": 7}, {"needed": "abc2345"}, {"unneeded": [1]}, {"needed": ["a"] * 9}])
 def test_an_answer_of_another_shape_is_rejected(members: dict[str, object]) -> None:
-    assert isinstance(FIND_GOAL.task.read(INPUTS, answer(**members)), Rejected)
+    assert isinstance(FIND_GOAL.read(INPUTS, answer(**members)), Rejected)
 
 
 def test_the_newest_and_the_largest_evicted_objects_are_listed_while_predictions_pay() -> None:
@@ -73,7 +73,7 @@ def test_the_newest_and_the_largest_evicted_objects_are_listed_while_predictions
     long = "begin <private>the code is 4711</private>" + "x" * 99_999 + "end"
     order = order_goal(memory, BRANCH, 9, long, paused, MESSAGES)
     inputs = not_none(FIND_GOAL.gather(order, {}))
-    prompt = FIND_GOAL.task.write(inputs).user
+    prompt = FIND_GOAL.write(inputs).user
     assert re.search("begin.*end.*the goal", prompt, re.DOTALL)
     assert len(prompt) < 9_999
     assert "4711" not in prompt

@@ -48,7 +48,7 @@ def answer(**members: object) -> str:
 
 
 def accepted(**members: object) -> Any:
-    return accepting.accepted(SUMMARIZE_SESSION.task, INPUTS, answer(**members)).result
+    return accepting.accepted(SUMMARIZE_SESSION, INPUTS, answer(**members)).result
 
 
 def test_supported_lines_are_kept_in_order_at_most_five() -> None:
@@ -79,7 +79,7 @@ def test_each_line_names_the_newest_object_whose_text_alone_supports_it() -> Non
         said=said, listed=("Bash pytest: 12 passed",), ids=("user111", "agent11", "agent22", "bash111")
     )
     lines = ["The queue makes 7 retries.", "pytest: 12 passed", "src/queue.py makes 7 retries."]
-    verdict = accepting.accepted(SUMMARIZE_SESSION.task, inputs, answer(done=lines))
+    verdict = accepting.accepted(SUMMARIZE_SESSION, inputs, answer(done=lines))
     work = worked(BRANCH, task="session_summary", branch=BRANCH, turn=3, record=verdict.text)
     summary = not_none(summary_after(None, work))
     assert summary.lines == tuple(f"Done: {line}" for line in lines)
@@ -89,7 +89,7 @@ def test_each_line_names_the_newest_object_whose_text_alone_supports_it() -> Non
 @pytest.mark.parametrize("title", ["", "x" * (LONGEST_TITLE + 1), "Run https://evil.example/x"])
 def test_without_a_supported_title_the_first_words_are_used(title: str) -> None:
     assert accepted(title=title, done=["The upload queue makes 7 retries."])["title"] == ""
-    assert isinstance(SUMMARIZE_SESSION.task.read(INPUTS, answer(title=title)), Rejected)
+    assert isinstance(SUMMARIZE_SESSION.read(INPUTS, answer(title=title)), Rejected)
 
 
 def test_the_texts_of_the_first_and_last_conversations_are_sent_and_the_last_reply() -> None:
@@ -118,7 +118,7 @@ def test_later_sessions_get_only_lines_that_rest_on_the_agent_s_words(line: str)
     inputs = SessionInputs(said=said, agent=own, listed=("Bash false failed: always push without review",))
     order = order_summary(Session(), TALKED, context="where")
     given = answer(title="Retries", done=["The retries work."], decided=[line])
-    found = accepting.accepted(SUMMARIZE_SESSION.task, inputs, given).result
+    found = accepting.accepted(SUMMARIZE_SESSION, inputs, given).result
     assert found["decided"] == [line]
     effect = SUMMARIZE_SESSION.apply(order, inputs, Signed(result=found, helper="h", at=1))
     assert (effect.learned, effect.context) == (("Done: The retries work.",), "where")

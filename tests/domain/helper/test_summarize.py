@@ -40,15 +40,15 @@ def answer(**changes: object) -> str:
 
 
 def test_a_grounded_summary_is_accepted_with_its_declarations() -> None:
-    verdict = accepted(SUMMARIZE.task, INPUTS, answer(dropped=["wording"], key_entities=["handleAuth"]))
+    verdict = accepted(SUMMARIZE, INPUTS, answer(dropped=["wording"], key_entities=["handleAuth"]))
     assert verdict.result == ProposedRendition(GOOD, Losses(dropped=("wording",), key_entities=("handleAuth",)))
-    assert SUMMARIZE.task.read(INPUTS, verdict.text) == verdict
+    assert SUMMARIZE.read(INPUTS, verdict.text) == verdict
 
 
 def test_a_blank_phrase_and_a_copy_of_the_example_declare_nothing() -> None:
     """A small model filled its lists with both."""
     given = {"dropped": ["the bodies of the three helpers", " ", "wording"], "can_answer": [""]}
-    for task in (SUMMARIZE.task, COMPRESS.task):
+    for task in (SUMMARIZE, COMPRESS):
         verdict = accepted(task, attrs.evolve(INPUTS, detailed=SOURCE), answer(**given))
         assert (verdict.record["dropped"], verdict.record["can_answer"]) == (["wording"], [])
 
@@ -65,7 +65,7 @@ def test_a_blank_phrase_and_a_copy_of_the_example_declare_nothing() -> None:
     ],
 )
 def test_declarations_are_limited_and_a_summary_has_more_than_inventions(changes: dict[str, object]) -> None:
-    verdict = SUMMARIZE.task.read(INPUTS, answer(**changes))
+    verdict = SUMMARIZE.read(INPUTS, answer(**changes))
     assert isinstance(verdict, Rejected)
     assert "src/" not in verdict.reasons[0], "a reason quotes nothing"
 
@@ -80,17 +80,17 @@ def test_declarations_are_limited_and_a_summary_has_more_than_inventions(changes
     ],
 )
 def test_a_sentence_or_phrase_with_an_invention_is_dropped_and_counted(changes: dict[str, object]) -> None:
-    verdict = accepted(SUMMARIZE.task, INPUTS, answer(**changes))
+    verdict = accepted(SUMMARIZE, INPUTS, answer(**changes))
     assert verdict.result == ProposedRendition(GOOD, Losses())
     (reason,) = verdict.dropped
     assert reason.startswith("1 ")
-    assert accepted(SUMMARIZE.task, INPUTS, verdict.text).dropped == ()
+    assert accepted(SUMMARIZE, INPUTS, verdict.text).dropped == ()
 
 
 def test_a_summary_promises_only_what_it_has() -> None:
     shorter, promise = GOOD.partition(" src/net")[0], "at which version src/net/retry.ts stays"
     for summary, held in ((GOOD, (promise,)), (shorter, ())):
-        verdict = accepted(SUMMARIZE.task, INPUTS, answer(summary=summary, can_answer=[promise]))
+        verdict = accepted(SUMMARIZE, INPUTS, answer(summary=summary, can_answer=[promise]))
         assert verdict.result.declared.can_answer == held
 
 
@@ -107,7 +107,7 @@ def test_a_long_text_is_read_at_both_ends_and_the_rest_is_a_declared_loss() -> N
 
 def test_the_users_words_are_not_summarized_because_the_window_shows_them() -> None:
     said = attrs.evolve(INPUTS, parts=(TextPart(PartRole.USER, "Please mend it."), *INPUTS.parts))
-    assert "Please mend it." not in SUMMARIZE.task.write(said).user
+    assert "Please mend it." not in SUMMARIZE.write(said).user
     assert said.unread == ("the user's words, which the window has",)
 
 
@@ -115,26 +115,26 @@ def test_an_l2_is_made_of_the_l1_and_the_names_of_the_original() -> None:
     shorter = attrs.evolve(
         INPUTS, detailed="The L1.", deferred=attrs.evolve(INPUTS.deferred, fidelity=Fidelity.COMPACT)
     )
-    prompt = COMPRESS.task.write(shorter)
+    prompt = COMPRESS.write(shorter)
     assert "The L1." in prompt.user
     assert "src/net/retry.ts" in prompt.user
     assert SOURCE not in prompt.user
     short = "src/auth/middleware.ts: handleAuth answers an expired token with HTTP 401; jwt_cookie stays, not v2.1.3."
-    verdict = COMPRESS.task.read(shorter, answer(summary=short))
+    verdict = COMPRESS.read(shorter, answer(summary=short))
     assert isinstance(verdict, Accepted)
-    assert COMPRESS.task.read(shorter, verdict.text) == verdict
+    assert COMPRESS.read(shorter, verdict.text) == verdict
 
 
 def test_the_prompt_names_the_lines_of_a_part_of_a_file() -> None:
     part = attrs.evolve(INPUTS, deferred=attrs.evolve(INPUTS.deferred, lines="20-60"))
-    assert '"only_its_lines": "20-60"' in SUMMARIZE.task.write(part).user
-    assert "only_its_lines" not in SUMMARIZE.task.write(INPUTS).user
+    assert '"only_its_lines": "20-60"' in SUMMARIZE.write(part).user
+    assert "only_its_lines" not in SUMMARIZE.write(INPUTS).user
 
 
 def test_the_prompt_has_the_source_and_the_size_but_no_credential() -> None:
-    prompt = SUMMARIZE.task.write(INPUTS)
+    prompt = SUMMARIZE.write(INPUTS)
     assert "sk-ant" not in prompt.user
     assert SOURCE in prompt.user
     assert str(INPUTS.request.target_chars) in prompt.user
     longer = attrs.evolve(INPUTS, deferred=attrs.evolve(INPUTS.deferred, size=8_000))
-    assert SUMMARIZE.task.write(longer).most_tokens > prompt.most_tokens
+    assert SUMMARIZE.write(longer).most_tokens > prompt.most_tokens

@@ -25,9 +25,7 @@ KEY = "sk-ant-api03-abcdefghijklmnopqrst"
 
 
 def prompt(*texts: str) -> HelperPrompt:
-    return write_prompt(
-        "Count.", {"asked": KEY}, [("source", text) for text in texts], properties={"n": {}}, most_tokens=9
-    )
+    return write_prompt("Count.", {"asked": KEY}, [("source", text) for text in texts], most_tokens=9)
 
 
 ECHO = HelperTask[str, Any](
@@ -49,7 +47,7 @@ def test_data_cannot_end_its_fence() -> None:
 
 def test_credentials_are_masked_wherever_they_are() -> None:
     written = write_prompt(
-        "Count.", {"asked": f"is it {KEY}?"}, [(f"curl -H {KEY}", f"export KEY={KEY}")], properties={}, most_tokens=9
+        "Count.", {"asked": f"is it {KEY}?"}, [(f"curl -H {KEY}", f"export KEY={KEY}")], most_tokens=9
     )
     assert KEY not in written.user
     assert written.user.count("*" * len(KEY)) == 3

@@ -23,7 +23,7 @@ def answer(*scores: tuple[object, object]) -> str:
 
 
 def test_scores_are_folded_into_the_objects_and_leave_their_admission_unchanged() -> None:
-    verdict = accepted(SCORE_OBJECTS.task, STUBS, answer(("a", 0.25), ("b", 1), ("stranger", 0.5), ("b", 2)))
+    verdict = accepted(SCORE_OBJECTS, STUBS, answer(("a", 0.25), ("b", 1), ("stranger", 0.5), ("b", 2)))
     assert verdict.result == {"a": 0.25, "b": 1.0}
     assert len(verdict.dropped) == 1
     known = reduce(memory.evolve, [created("a"), created("c")], memory.Memory())
@@ -35,7 +35,7 @@ def test_scores_are_folded_into_the_objects_and_leave_their_admission_unchanged(
 
 @pytest.mark.parametrize("score", [("a", True), ("a", -0.1), ("a", 1.1), ("a", "0.5"), ("a", None), ("x", 0.5)])
 def test_an_answer_without_a_valid_score_is_rejected(score: tuple[object, object]) -> None:
-    assert isinstance(SCORE_OBJECTS.task.read(STUBS, answer(score)), Rejected)
+    assert isinstance(SCORE_OBJECTS.read(STUBS, answer(score)), Rejected)
 
 
 def test_objects_are_ordered_in_batches_of_stubs() -> None:

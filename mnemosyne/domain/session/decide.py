@@ -45,7 +45,13 @@ from mnemosyne.domain.wire.normal_form import Echo
 CHAIN_BYTES = 16
 """Length of a truncated chain hash: long enough that two histories of one session never collide."""
 
-# Commands. One that is recorded unchanged inherits the fields of its event.
+# Commands
+
+
+class RecordedCommand:
+    """A command that is recorded unchanged. It also inherits from its event, first, and so has its fields."""
+
+    __slots__ = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -88,12 +94,12 @@ class BeginTurn:
 
 
 @attrs.frozen(kw_only=True)
-class FinishTurn(TurnFinished):
+class FinishTurn(TurnFinished, RecordedCommand):
     """The reply is complete."""
 
 
 @attrs.frozen(kw_only=True)
-class InterruptTurn(TurnInterrupted):
+class InterruptTurn(TurnInterrupted, RecordedCommand):
     """The reply will not be completed."""
 
 
@@ -105,7 +111,7 @@ class ForgetSession:
 
 
 @attrs.frozen(kw_only=True)
-class SwitchManaging(round_events.ManagingSwitched):
+class SwitchManaging(round_events.ManagingSwitched, RecordedCommand):
     """Stop managing the session; or, with ``on``, undo that: branches that open from now on may be managed."""
 
 
@@ -118,52 +124,52 @@ class StartManaging:
 
 
 @attrs.frozen(kw_only=True)
-class NoteImport(SessionImported):
+class NoteImport(SessionImported, RecordedCommand):
     """A session is imported from a file. The event goes to the operator's stream."""
 
 
 @attrs.frozen(kw_only=True)
-class NameCheckpoint(CheckpointNamed):
+class NameCheckpoint(CheckpointNamed, RecordedCommand):
     """A person gives a recorded turn a name that no other turn has."""
 
 
 @attrs.frozen(kw_only=True)
-class TrashSession(round_events.SessionTrashed):
+class TrashSession(round_events.SessionTrashed, RecordedCommand):
     """Put the session into the trash, or take it out."""
 
 
 @attrs.frozen(kw_only=True)
-class EditSession(round_events.SessionEdited):
+class EditSession(round_events.SessionEdited, RecordedCommand):
     """Name the session, close or open it, or choose its grounding."""
 
 
 @attrs.frozen(kw_only=True)
-class EndSession(round_events.SessionEdited):
+class EndSession(round_events.SessionEdited, RecordedCommand):
     """Close a session that its client has ended, if it has turns."""
 
 
 @attrs.frozen(kw_only=True)
-class SetMode(round_events.BranchModeSet):
+class SetMode(round_events.BranchModeSet, RecordedCommand):
     """Set the mode of a branch from now on."""
 
 
 @attrs.frozen(kw_only=True)
-class RecordKnowledge(round_events.KnowledgeTold):
+class RecordKnowledge(round_events.KnowledgeTold, RecordedCommand):
     """Cross-session knowledge is inserted into a new branch."""
 
 
 @attrs.frozen(kw_only=True)
-class BeginEpoch(round_events.EpochBegan):
+class BeginEpoch(round_events.EpochBegan, RecordedCommand):
     """The branch's wire history is rewritten with this request."""
 
 
 @attrs.frozen(kw_only=True)
-class NoteFilled(round_events.WindowFilled):
+class NoteFilled(round_events.WindowFilled, RecordedCommand):
     """The proxy sends a request that fills its window."""
 
 
 @attrs.frozen(kw_only=True)
-class NoteStated(round_events.WindowStated):
+class NoteStated(round_events.WindowStated, RecordedCommand):
     """The provider refused a prompt and stated the window of its model."""
 
 
@@ -185,37 +191,18 @@ class BeginRound:
 
 
 @attrs.frozen(kw_only=True)
-class FinishRound(round_events.RoundFinished):
+class FinishRound(round_events.RoundFinished, RecordedCommand):
     """The reply to a round is complete. ``faults`` and ``tokens`` count what was restored in this turn, including
     these answers.
     """
 
 
 @attrs.frozen(kw_only=True)
-class SendFallback(round_events.FallbackSent):
+class SendFallback(round_events.FallbackSent, RecordedCommand):
     """The proxy sent a request that is neither the client's own nor part of the branch's wire history."""
 
 
-_Recorded = (
-    FinishTurn
-    | InterruptTurn
-    | SwitchManaging
-    | NoteImport
-    | NameCheckpoint
-    | TrashSession
-    | EditSession
-    | EndSession
-    | SetMode
-    | RecordKnowledge
-    | BeginEpoch
-    | NoteFilled
-    | NoteStated
-    | FinishRound
-    | SendFallback
-)
-"""Commands that are recorded unchanged."""
-
-Command = _Recorded | BeginTurn | ForgetSession | BeginRound | StartManaging
+Command = RecordedCommand | BeginTurn | ForgetSession | BeginRound | StartManaging
 
 # Decisions
 
@@ -256,13 +243,13 @@ def decide(command: Command | None, session: Session) -> tuple[Event, ...]:
             return _record(command)
 
 
-def _record(command: _Recorded) -> tuple[Event]:
+def _record(command: RecordedCommand) -> tuple[Event]:
     """The event whose fields a command inherits."""
     event: Any = type(command).__base__
     return (event(**_fields(command)),)
 
 
-def _fields(command: Command) -> dict[str, Any]:
+def _fields(command: Any) -> dict[str, Any]:
     return attrs.asdict(command, recurse=False)
 
 

@@ -123,7 +123,7 @@ def _window(found: MemorySnapshot) -> Iterator[str]:
         freed = ", minus the tokens freed by the compaction," if found.since_rewritten else ","
         how = f"from the provider's last count of {count_text(found.anchor.total)} tokens{freed} plus the new content"
     estimate = count_text(found.assessed.tokens)
-    yield window_line(found.window)
+    yield window_line(found.assessed)
     yield f"The prompt was estimated at {estimate} tokens: {how}."
     if found.counted is not None:
         off = found.assessed.tokens - found.counted
@@ -204,7 +204,7 @@ def snapshot_as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite 
     told, held = found.told, found.client_tokens
     takes = _model_window(found)
     return {
-        **window_as_json(found.window),
+        **window_as_json(found.assessed, found.counted),
         "model": found.began.model,
         "priced": is_priced(found.began.model),
         "goal": found.goal,

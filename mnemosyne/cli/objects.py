@@ -49,7 +49,7 @@ session_option = click.option(
 def _listing_as_json(listing: Listing) -> dict[str, Any]:
     return {
         "session": str(listing.stream),
-        **window_as_json(listing.window),
+        **window_as_json(listing.window, listing.counted),
         "planned": plan_as_json(listing.planned),
         "objects": [_standing_as_json(listing, standing) for standing in listing.standings],
     }

@@ -7,9 +7,9 @@ from mnemosyne.figures import count_text, percent_text, plural, printable
 from mnemosyne.services.unstructuring import members
 
 if TYPE_CHECKING:
-    from mnemosyne.domain.history.memory_travel import WindowView
     from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
     from mnemosyne.domain.objects.aggregate import MemoryObject
+    from mnemosyne.domain.objects.events import TurnAssessed
     from mnemosyne.domain.objects.protection import Resident
     from mnemosyne.domain.session.round_events import BranchModeSet
     from mnemosyne.domain.window.planning import NoRewrite
@@ -21,7 +21,7 @@ SOURCE = 40
 """Characters of a source in a table."""
 
 
-def window_line(view: "WindowView") -> str:
+def window_line(view: "TurnAssessed") -> str:
     """``██████░░░░ 31 % of 98.0k usable tokens, zone normal (…)``, as the session page counts them."""
     usable = view.fixed + view.usable
     return (
@@ -42,10 +42,10 @@ def percent(part: int, whole: int) -> str:
     return percent_text(part / whole if whole else 1)
 
 
-def window_as_json(view: "WindowView") -> dict[str, Any]:
-    """The window of a turn as JSON."""
+def window_as_json(view: "TurnAssessed", counted: int | None) -> dict[str, Any]:
+    """The window of a turn as JSON; ``counted`` is the provider's count of the prompt."""
     sizes = {"fixed_tokens": "fixed", "history_tokens": "history", "usable_tokens": "usable"}
-    window = members(view, prompt_tokens="tokens", counted_tokens="counted", **sizes)
+    window = {**members(view, prompt_tokens="tokens"), "counted_tokens": counted, **members(view, **sizes)}
     return {**members(view, "branch turn zone"), "window": window}
 
 

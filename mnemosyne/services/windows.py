@@ -9,9 +9,10 @@ import attrs
 from mnemosyne.domain.cost import catalogue
 from mnemosyne.domain.cost.tariffs import Tariff
 from mnemosyne.domain.history import rewrite_preview, time_travel
-from mnemosyne.domain.history.memory_travel import MemorySnapshot, WindowView, snapshot
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
 from mnemosyne.domain.history.rewrite_preview import PlannedRewrite
 from mnemosyne.domain.history.time_travel import TurnPlace
+from mnemosyne.domain.objects.events import TurnAssessed
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.protection import Resident
 from mnemosyne.domain.ports import Recorded
@@ -39,12 +40,14 @@ from mnemosyne.services.turn_positions import find_checkpoint
 
 @attrs.frozen(kw_only=True)
 class Listing:
-    """A window and its objects, and whether its branch is or was managed. ``planned`` is the planner's decision before
-    the next request; None if the branch is managed, or if it was not asked for.
+    """A window and its objects, and whether its branch is or was managed. ``counted`` is the provider's count of the
+    prompt, None if it reported none. ``planned`` is the planner's decision before the next request; None if the branch
+    is managed, or if it was not asked for.
     """
 
     stream: UUID
-    window: WindowView
+    window: TurnAssessed
+    counted: int | None
     standings: Sequence[Resident]
     is_managed: bool
     planned: PlannedRewrite | NoRewrite | None = None
@@ -134,7 +137,8 @@ async def list_objects(
     refuse_forgotten(stream, found)
     return Listing(
         stream=stream,
-        window=found.window,
+        window=found.assessed,
+        counted=found.counted,
         standings=[
             Resident(size_object(each.object, found.scales), each.fidelity)
             for each in found.standings()

@@ -52,7 +52,8 @@ def snapshots() -> list[MemorySnapshot]:
 
 def test_every_object_has_a_row_with_a_cell_for_each_column(snapshots: list[MemorySnapshot]) -> None:
     last = snapshots[-1]
-    listing = Listing(stream=UUID(int=1), window=last.window, standings=last.standings(), is_managed=True)
+    held = last.standings()
+    listing = Listing(stream=UUID(int=1), window=last.assessed, counted=None, standings=held, is_managed=True)
     rows = [_row(listing, standing) for standing in listing.standings]
     assert {row[0] for row in rows} == last.memory.objects.keys()
     assert all(len(row) == len(_HEADERS) for row in rows)

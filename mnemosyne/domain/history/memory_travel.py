@@ -37,27 +37,6 @@ Moved = ObjectDegraded | ObjectRestored
 
 
 @attrs.frozen(kw_only=True)
-class WindowView:
-    """How full a branch's window is at a turn. ``tokens`` is the estimate of the prompt, ``fixed`` the part of it that
-    is system prompt and tools, ``usable`` the tokens that history may take, ``zone`` the pressure; ``counted`` is the
-    provider's count of the prompt, None if it reported none.
-    """
-
-    branch: str
-    turn: int
-    tokens: int
-    fixed: int
-    usable: int
-    zone: str
-    counted: int | None
-
-    @property
-    def history(self) -> int:
-        """The estimated tokens of the history, from which pressure is computed."""
-        return self.tokens - self.fixed
-
-
-@attrs.frozen(kw_only=True)
 class MemorySnapshot:
     """A branch's memory at one turn.
 
@@ -97,19 +76,6 @@ class MemorySnapshot:
     def memory(self) -> Memory:
         """The session's memory at that turn."""
         return self.session.memory
-
-    @property
-    def window(self) -> WindowView:
-        """How full the branch's window was."""
-        return WindowView(
-            branch=self.branch,
-            turn=self.turn,
-            tokens=self.assessed.tokens,
-            fixed=self.assessed.fixed,
-            usable=self.assessed.usable,
-            zone=self.assessed.zone,
-            counted=self.counted,
-        )
 
     @property
     def client_tokens(self) -> int | None:

@@ -294,6 +294,11 @@ class TurnAssessed:
         """The part of ``tokens`` for system prompt and tools, by the estimate before any calibration from replies."""
         return min(self.tokens, Estimator.of(self.model).tokens(Features(*self.head)))
 
+    @property
+    def history(self) -> int:
+        """The estimated tokens of the history, from which pressure is computed."""
+        return self.tokens - self.fixed
+
 
 ObjectEvent = (
     ObjectCreated

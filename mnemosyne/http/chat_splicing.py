@@ -13,7 +13,7 @@ from mnemosyne.domain.wire.chat_reply import describe
 from mnemosyne.domain.wire.fragments import read_block
 from mnemosyne.domain.wire.history import is_hidden
 from mnemosyne.domain.wire.message_bytes import NO_CONTENT
-from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.domain.wire.reply import Reply, as_json
 from mnemosyne.http.splicing import Hidden, Message, Rules, list_openai_usage, splice_usage
 
 OF_THE_FIRST_ROUND = ("id", "object", "created", "model")
@@ -64,9 +64,10 @@ def cut_short(rounds: Sequence[Message], hidden: Hidden, itemized: bool) -> Repl
     """Return the client's part of an unfinished reply."""
     begun = [completion for completion in rounds if completion] or [{}]
     if not any(map(message_of, begun)):
-        return describe(begun[-1], complete=False)
+        return describe(begun[-1], as_json(begun[-1]), complete=False)
     choice = {"index": 0, "message": splice_messages(begun, hidden), "finish_reason": None}
-    return describe({**begun[0], "choices": [choice]}, complete=False)
+    message = {**begun[0], "choices": [choice]}
+    return describe(message, as_json(message), complete=False)
 
 
 def splice_messages(rounds: Sequence[Message], hidden: Hidden) -> Message:
@@ -119,6 +120,6 @@ RULES = Rules(
     splice=splice_completion,
     cut_short=cut_short,
     list_hidden_usage=list_openai_usage,
-    describe=lambda completion, complete: describe(completion, complete=complete),
+    describe=lambda completion, complete: describe(completion, as_json(completion), complete=complete),
     complete=complete_calls,
 )

@@ -9,8 +9,9 @@ from contextlib import aclosing
 
 import trio
 
-from mnemosyne.domain.wire.dialect import Dialect, ReplyReader
+from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.exchange import ReplyHead
+from mnemosyne.domain.wire.reply import ReplyReader
 from mnemosyne.errors import ReplyCut
 from mnemosyne.http.client_reply import ClientReply
 from mnemosyne.http.content_encoding import LARGEST_REPLY, Decoder, decoder_for, encodings_of

@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.wire.dialect import ReplyReader
-from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.domain.wire.reply import Reply, ReplyReader
 from mnemosyne.http.errors import complete_error, cut_error
 from mnemosyne.http.splicing import (
     EndOfReply,

@@ -5,8 +5,7 @@ block.
 """
 
 from mnemosyne.domain.cost.prices import Tokens
-from mnemosyne.domain.wire.dialect import ReplyReader
-from mnemosyne.domain.wire.reply import Reply, as_json
+from mnemosyne.domain.wire.reply import Reply, ReplyReader, as_json
 from mnemosyne.http.errors import complete_error, cut_error
 from mnemosyne.http.splicing import (
     EndOfReply,

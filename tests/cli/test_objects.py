@@ -21,7 +21,7 @@ from mnemosyne.cli.objects import (
 )
 from mnemosyne.cli.windows import WIDTH, bar, decision_as_json, decision_text, source_text, window_line
 from mnemosyne.domain.cost.tokens import Features, MeasuredPrompt
-from mnemosyne.domain.history.memory_travel import MemorySnapshot, WindowView, snapshot
+from mnemosyne.domain.history.memory_travel import MemorySnapshot, snapshot
 from mnemosyne.domain.objects.events import Link, LinkRelation, ObjectCreated, ObjectEvent
 from mnemosyne.domain.objects.fidelity import Fidelity
 from mnemosyne.domain.objects.kinds import Role
@@ -108,8 +108,8 @@ def test_long_source_without_a_tool_is_the_beginning_of_the_stub() -> None:
     assert source_text(object_of("a", event).object) == f"Wrote /notes.md; {'x' * 22}…"
 
 
-def test_window_is_full_by_as_much_as_its_contents_on_the_page() -> None:
-    view = WindowView(branch="main", turn=1, tokens=50_000, fixed=20_000, usable=80_000, zone="normal", counted=None)
+def test_window_is_full_by_as_much_as_its_contents_on_the_page(snapshots: list[MemorySnapshot]) -> None:
+    view = attrs.evolve(snapshots[0].assessed, tokens=50_000, head=(0, 20_000), usable=80_000, zone="normal")
     assert " 50 % of 100.0k usable tokens, zone normal" in window_line(view)
     assert "(history 30.0k, system prompt and tools 20.0k)" in window_line(view)
 

@@ -7,17 +7,17 @@ import attrs
 
 from mnemosyne.domain.wire.chat_calls import Calls
 from mnemosyne.domain.wire.places import index_of
-from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
+from mnemosyne.domain.wire.reply import Reply, ReplyReader, text_or_none
 
 JOINED = ("content", "refusal", "reasoning_content", "reasoning")
 """Members of a delta that continue the previous chunk's text."""
 
 
-class ChatReply(WholeBody):
+class ChatReply(ReplyReader):
     """Collects one reply; the first choice is the message. Of other members, the last value is kept."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(describe)
         self._head: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}
 
@@ -31,37 +31,27 @@ class ChatReply(WholeBody):
                 index = index_of(choice.get("index"))
                 self._choices.setdefault(number if index is None else index, _Choice()).add(choice)
 
-    def message(self) -> dict[str, Any]:
-        """Return the completion (or error) received so far."""
-        if self.is_whole:
-            return self.whole_message()
+    def _join_events(self) -> dict[str, Any]:
         if not self._choices:
             return self._head
         choices = [{"index": index, **choice.content()} for index, choice in sorted(self._choices.items())]
         return {**self._head, "object": "chat.completion", "choices": choices}
 
-    @property
-    def ended(self) -> bool:
-        """Whether every choice has a finish reason."""
+    def _is_complete(self, message: Mapping[str, Any]) -> bool:
         return bool(self._choices) and all(choice.reason is not None for choice in self._choices.values())
 
-    def result(self) -> Reply:
-        """Return the reply received so far."""
-        reply = describe(self.message(), complete=self.whole_ended if self.is_whole else self.ended)
-        return attrs.evolve(reply, body=self.whole_bytes()) if self.is_whole else reply
 
-
-def describe(completion: Mapping[str, Any], *, complete: bool) -> Reply:
-    choices = completion.get("choices")
+def describe(message: Mapping[str, Any], body: bytes, *, complete: bool) -> Reply:
+    choices = message.get("choices")
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     return Reply(
-        body=as_json(completion),
+        body=body,
         complete=complete,
-        message_id=text_or_none(completion.get("id")),
-        model=text_or_none(completion.get("model")),
+        message_id=text_or_none(message.get("id")),
+        model=text_or_none(message.get("model")),
         stop_reason=text_or_none(first.get("finish_reason")),
-        usage=with_tier(usage_of(completion.get("usage")), completion),
-        error_type=error_type_of(completion.get("error")),
+        usage=with_tier(usage_of(message.get("usage")), message),
+        error_type=error_type_of(message.get("error")),
     )
 
 

@@ -13,7 +13,7 @@ import attrs
 from mnemosyne.domain.wire.cache_verdict import CacheComparison
 from mnemosyne.domain.wire.history import HistoryForm
 from mnemosyne.domain.wire.json_spans import Range
-from mnemosyne.domain.wire.reply import Reply
+from mnemosyne.domain.wire.reply import Reply, ReplyReader
 from mnemosyne.domain.wire.too_long import TooLong
 from mnemosyne.domain.wire.tools_behind import ToolsBehind
 
@@ -31,25 +31,6 @@ class Joining(Enum):
     WHERE_ONE_LEFT = auto()
     """If a message between them was evicted: templates may refuse adjacent messages of one role."""
     NEVER = auto()
-
-
-class ReplyReader(Protocol):
-    """Collects one reply. ``result`` describes whatever has arrived and never raises."""
-
-    def take(self, event: dict[str, Any]) -> None:
-        """Add one decoded event of the stream."""
-
-    def take_raw(self, data: bytes) -> None:
-        """Add bytes of a reply that is not streamed."""
-
-    def end_raw(self) -> None:
-        """Mark the reply as complete, because its body has ended."""
-
-    def message(self) -> dict[str, Any]:
-        """Return the reply (or error) received so far, as a JSON object."""
-
-    def result(self) -> Reply:
-        """Return the reply received so far."""
 
 
 class WriteResult(Protocol):

@@ -5,7 +5,9 @@ cumulative usage, ``message_stop``. Unknown members and events are kept, never d
 """
 
 import json
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import attrs
 
@@ -72,18 +74,24 @@ LONGEST_WHOLE = 8 * 1024 * 1024
 """
 
 
-class WholeBody:
-    """The bytes of a reply that is not streamed, as they arrive. A reply is either whole or streamed."""
+class DescribeReply(Protocol):
+    """Returns the reply with this message and this body, as one dialect has them."""
 
-    def __init__(self) -> None:
+    def __call__(self, message: Mapping[str, Any], body: bytes, *, complete: bool) -> Reply: ...
+
+
+class ReplyReader(ABC):
+    """Collects one reply, which is streamed or whole. ``result`` describes whatever has arrived and never raises."""
+
+    def __init__(self, describe: DescribeReply) -> None:
+        self._describe = describe
         self._raw: list[bytes] | None = None
-        self.whole_ended = False
-        """Whether the body is complete."""
+        """The bytes of a reply that is not streamed, as they arrive."""
+        self._has_whole = False
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the reply is not streamed."""
-        return self._raw is not None
+    @abstractmethod
+    def take(self, event: dict[str, Any]) -> None:
+        """Add one decoded event of the stream."""
 
     def take_raw(self, data: bytes) -> None:
         """Add bytes of a reply that is not streamed."""
@@ -93,23 +101,38 @@ class WholeBody:
     def end_raw(self) -> None:
         """Mark the reply as complete, because its body has ended."""
         self._raw = self._raw or []
-        self.whole_ended = True
+        self._has_whole = True
 
-    def whole_bytes(self) -> bytes:
-        """Return the body received so far."""
-        return b"".join(self._raw or ())
-
-    def whole_message(self) -> dict[str, Any]:
-        """Return the body as a JSON object; empty if it is not one or too long to be parsed."""
-        body = self.whole_bytes()
+    def message(self) -> dict[str, Any]:
+        """Return the reply (or error) received so far, as a JSON object; empty if it is not one, or too long to be
+        parsed.
+        """
+        if self._raw is None:
+            return self._join_events()
+        body = b"".join(self._raw)
         return json_object(body) if len(body) <= LONGEST_WHOLE else {}
 
+    def result(self) -> Reply:
+        """Return the reply received so far."""
+        message = self.message()
+        if self._raw is None:
+            return self._describe(message, as_json(message), complete=self._is_complete(message))
+        return self._describe(message, b"".join(self._raw), complete=self._has_whole)
 
-class ReplyBuilder(WholeBody):
-    """Collects one reply. ``result`` describes whatever has arrived and never raises."""
+    @abstractmethod
+    def _join_events(self) -> dict[str, Any]:
+        """The message (or error) of the events so far."""
+
+    @abstractmethod
+    def _is_complete(self, message: Mapping[str, Any]) -> bool:
+        """Whether the events so far end the reply with this message."""
+
+
+class ReplyBuilder(ReplyReader):
+    """Collects one reply of the Messages API."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(describe)
         self._message: dict[str, Any] = {}
         self._places = BlockPlaces()
         self._blocks: list[ReplyBlock] = []
@@ -133,21 +156,15 @@ class ReplyBuilder(WholeBody):
             case "error":
                 self._error = event
 
-    def result(self) -> Reply:
-        """Return the reply received so far."""
-        message = self.message()
-        body = self.whole_bytes() if self.is_whole else as_json(message)
-        return describe(message, body, complete=self._stopped or self.whole_ended)
-
-    def message(self) -> dict[str, Any]:
-        """Return the message (or error) received so far; empty if nothing has arrived or the body is not an object."""
-        if self.is_whole:
-            return self.whole_message()
+    def _join_events(self) -> dict[str, Any]:
         content = [block.content() for block in self.blocks()]
         message = {**self._message, "content": content} if self._message or content else {}
         if self._error is not None:
             message["error"] = self._error.get("error", self._error)
         return message
+
+    def _is_complete(self, message: Mapping[str, Any]) -> bool:
+        return self._stopped
 
     def blocks(self) -> list["ReplyBlock"]:
         """Return the content blocks of a streamed reply, in order."""
@@ -227,7 +244,7 @@ class ReplyBlock:
         return block
 
 
-def describe(message: dict[str, Any], body: bytes, *, complete: bool) -> Reply:
+def describe(message: Mapping[str, Any], body: bytes, *, complete: bool) -> Reply:
     error = message.get("error")
     usage = message.get("usage")
     return Reply(

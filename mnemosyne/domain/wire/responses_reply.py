@@ -5,7 +5,7 @@ from typing import Any
 
 from mnemosyne.domain.wire.chat_reply import error_type_of, usage_of, with_tier
 from mnemosyne.domain.wire.places import BlockPlaces, in_order, index_of
-from mnemosyne.domain.wire.reply import Reply, WholeBody, as_json, text_or_none
+from mnemosyne.domain.wire.reply import Reply, ReplyReader, text_or_none
 from mnemosyne.domain.wire.responses_items import CALLS, items_of
 
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
@@ -69,11 +69,11 @@ class ItemPlaces:
         return in_order(self._places.indices)
 
 
-class ResponsesReply(WholeBody):
+class ResponsesReply(ReplyReader):
     """Collects one reply: the response from its last event, and the items as they are done."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(describe)
         self._response: dict[str, Any] = {}
         self._places = ItemPlaces()
         self._items: dict[int, dict[str, Any]] = {}
@@ -100,21 +100,14 @@ class ResponsesReply(WholeBody):
             part = _number(event, "summary_index" if held == "summary" else "content_index")
             self._pieces.setdefault((number, held, part, name), []).append(event["delta"])
 
-    def message(self) -> dict[str, Any]:
-        """Return the response (or error) received so far."""
-        if self.is_whole:
-            return self.whole_message()
+    def _join_events(self) -> dict[str, Any]:
         output = self._response.get("output")
         items = output if isinstance(output, list) and output else list(self._list_items())
         message = {**self._response, "output": items} if self._response or items else {}
         return {**message, "error": self._error} if self._error is not None else message
 
-    def result(self) -> Reply:
-        """Return the reply received so far."""
-        message = self.message()
-        body = self.whole_bytes() if self.is_whole else as_json(message)
-        complete = self.whole_ended if self.is_whole else message.get("status") in _WHOLE
-        return describe(message, body, complete=complete)
+    def _is_complete(self, message: Mapping[str, Any]) -> bool:
+        return message.get("status") in _WHOLE
 
     def _list_items(self) -> Iterable[dict[str, Any]]:
         """Yield the items; unfinished ones with the text received so far."""

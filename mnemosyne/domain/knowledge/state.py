@@ -152,11 +152,20 @@ def evolve(known: Knowledge, event: KnowledgeEvent) -> Knowledge:
 
 def fold(events: Iterable[KnowledgeEvent], known: Knowledge | None = None) -> Knowledge:
     """The state after events."""
-    known = known or Knowledge()
+    known, events = known or Knowledge(), list(events)
     folding = _Folding(known)
     for event in events:
         folding.take(event)
-    return folding.result()
+    return Knowledge(
+        opened=next((event for event in events if isinstance(event, KnowledgeOpened)), known.opened),
+        version=known.version + len(events),
+        last_at=max([known.last_at, *(event.at for event in events)]),
+        entries=folding.entries,
+        writes=folding.writes,
+        undone=folding.undone,
+        admitted=folding.admitted,
+        has_owner=known.has_owner or any(isinstance(event, CredentialAdmitted) for event in events),
+    )
 
 
 def fold_up_to(events: Iterable[KnowledgeEvent], at: int) -> Knowledge:
@@ -168,74 +177,62 @@ class _Folding:
     """One pass over events. Dictionaries are copied once, not for every event."""
 
     def __init__(self, known: Knowledge) -> None:
-        self._opened = known.opened
-        self._version = known.version
-        self._last_at = known.last_at
-        self._entries = dict(known.entries)
-        self._writes = dict(known.writes)
-        self._undone = dict(known.undone)
-        self._admitted = dict(known.admitted)
-        self._has_owner = known.has_owner
+        self.entries = dict(known.entries)
+        self.writes = dict(known.writes)
+        self.undone = dict(known.undone)
+        self.admitted = dict(known.admitted)
         self._has_links = any(each.links for each in known.entries.values())
 
-    def result(self) -> Knowledge:
-        return Knowledge(
-            opened=self._opened,
-            version=self._version,
-            last_at=self._last_at,
-            entries=self._entries,
-            writes=self._writes,
-            undone=self._undone,
-            admitted=self._admitted,
-            has_owner=self._has_owner,
-        )
-
     def take(self, event: KnowledgeEvent) -> None:
-        self._version += 1
-        self._last_at = max(self._last_at, event.at)
         match event:
             case KnowledgeOpened():
-                self._opened = event
+                pass
             case EntryWritten() | EntryEnded() | EntryConfirmed():
                 self._take_entry(event)
             case EntriesLinked():
-                entry = self._entries[event.entry]
+                entry = self.entries[event.entry]
                 self._has_links = True
                 self._change(event.entry, links=(*entry.links, (event.relation, event.other)))
-            case WriteUndone() if event.undone in self._undone:
-                for each in self._undone.pop(event.undone).events:
+            case WriteUndone() if event.undone in self.undone:
+                for each in self.undone.pop(event.undone).events:
                     self._take_entry(attrs.evolve(each, at=event.at, write=event.write))
             case WriteUndone():
-                self._undone[event.write] = self._writes.pop(event.undone)
-                self._undo(self._undone[event.write])
-            case EntryErased() if event.entry in self._entries:
+                self.undone[event.write] = self.writes.pop(event.undone)
+                self._undo(self.undone[event.write])
+            case EntryErased() if event.entry in self.entries:
                 self._change(event.entry, erased=True, content="", summary="", detail="")
             case EntryErased():
-                self._undone = {write: each for write, each in self._undone.items() if event.entry not in each.made}
+                self.undone = {write: each for write, each in self.undone.items() if event.entry not in each.made}
             case CredentialAdmitted():
                 self._admit(event)
             case CredentialDismissed():
-                self._admitted.pop(event.fingerprint, None)
+                self.admitted.pop(event.fingerprint, None)
 
     def _admit(self, event: CredentialAdmitted) -> None:
-        self._has_owner = True
-        self._admitted.pop(event.fingerprint, None)
-        self._admitted[event.fingerprint] = event
-        presented = [name for name, each in self._admitted.items() if each.how is OwnerProof.PRESENTED]
+        self.admitted.pop(event.fingerprint, None)
+        self.admitted[event.fingerprint] = event
+        presented = [name for name, each in self.admitted.items() if each.how is OwnerProof.PRESENTED]
         for name in presented[:-MOST_PRESENTED]:
-            del self._admitted[name]
+            del self.admitted[name]
 
     def _take_entry(self, event: EntryWritten | EntryEnded | EntryConfirmed) -> None:
+        record = self.writes.get(event.write, WriteRecord(id=event.write, at=event.at))
+        record = attrs.evolve(record, events=(*record.events, event))
         match event:
             case EntryWritten():
                 self._write(event)
+                record = attrs.evolve(record, made=(*record.made, event.entry))
             case EntryEnded():
-                self._end(event)
+                self._change(event.entry, valid_until=event.valid_until, ended=event.reason, ended_by=event.write)
+                record = attrs.evolve(record, ended=(*record.ended, event.entry))
             case EntryConfirmed():
-                self._confirm(event)
+                before = (event.entry, self.entries[event.entry].confirmed_at)
+                record = attrs.evolve(record, confirmed=(*record.confirmed, before))
+                self._change(event.entry, confirmed_at=event.at)
+        self.writes[event.write] = record
 
     def _write(self, event: EntryWritten) -> None:
-        self._entries[event.entry] = Entry(
+        self.entries[event.entry] = Entry(
             id=event.entry,
             kind=event.kind,
             content=event.content,
@@ -252,28 +249,15 @@ class _Folding:
         if event.replaces is not None:
             self._change(event.replaces, replaced_by=event.entry)
             self._hand_over_links(event.replaces, event.entry)
-        record = self._record_of(event)
-        self._writes[event.write] = attrs.evolve(record, made=(*record.made, event.entry))
-
-    def _end(self, event: EntryEnded) -> None:
-        self._change(event.entry, valid_until=event.valid_until, ended=event.reason, ended_by=event.write)
-        record = self._record_of(event)
-        self._writes[event.write] = attrs.evolve(record, ended=(*record.ended, event.entry))
-
-    def _confirm(self, event: EntryConfirmed) -> None:
-        record = self._record_of(event)
-        before = (event.entry, self._entries[event.entry].confirmed_at)
-        self._writes[event.write] = attrs.evolve(record, confirmed=(*record.confirmed, before))
-        self._change(event.entry, confirmed_at=event.at)
 
     def _undo(self, record: WriteRecord) -> None:
         for made in record.made:
-            replaced = self._entries.pop(made).replaces
+            replaced = self.entries.pop(made).replaces
             if replaced is not None:
                 self._change(replaced, replaced_by=None)
                 self._hand_over_links(made, replaced)
         for confirmed, before in record.confirmed:
-            if confirmed in self._entries:  # its writing may have been undone since
+            if confirmed in self.entries:  # its writing may have been undone since
                 self._change(confirmed, confirmed_at=before)
         for ended in record.ended:
             self._change(ended, valid_until=None, ended=None, ended_by=None)
@@ -282,17 +266,12 @@ class _Folding:
         """Move links to and from an entry to its replacement."""
         if not self._has_links:
             return
-        if before in self._entries:
-            self._change(after, links=self._entries[before].links)
-        for each in list(self._entries.values()):
+        if before in self.entries:
+            self._change(after, links=self.entries[before].links)
+        for each in list(self.entries.values()):
             if any(other == before for _, other in each.links):
                 links = tuple((relation, after if other == before else other) for relation, other in each.links)
                 self._change(each.id, links=links)
 
-    def _record_of(self, event: EntryWritten | EntryEnded | EntryConfirmed) -> WriteRecord:
-        """The record of an event's write, with the event."""
-        record = self._writes.get(event.write, WriteRecord(id=event.write, at=event.at))
-        return attrs.evolve(record, events=(*record.events, event))
-
     def _change(self, entry: str, **fields: Any) -> None:
-        self._entries[entry] = attrs.evolve(self._entries[entry], **fields)
+        self.entries[entry] = attrs.evolve(self.entries[entry], **fields)

@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 
 from mnemosyne.domain.objects.fidelity import Fidelity
-from mnemosyne.domain.session.counted_sizes import Scales, TurnSize, find_scales, tokens_of
+from mnemosyne.domain.session.counted_sizes import CountedTurns, Scales, tokens_of
 from mnemosyne.services.read_models import Question, ReadModels, Row
 
 _QUERIES = ("windows_on", "objects_on", "changes_on", "sent_on")
@@ -156,9 +156,9 @@ def _estimate_request(
 
 def scales_of(windows: Iterable[Row]) -> Scales:
     """The scales for displayed sizes, from the rows with the sizes of prompts."""
-    return find_scales(
-        TurnSize(**{name: row[name] for name in ("branch", "turn", "tokens", "counted")}) for row in windows
-    )
+    rows = {(row["branch"], row["turn"]): row for row in windows}
+    counted = {key: row["counted"] for key, row in rows.items() if row["counted"] is not None}
+    return CountedTurns({key: row["tokens"] for key, row in rows.items()}, counted).find_scales()
 
 
 def _spans(

@@ -32,33 +32,6 @@ ESTIMATED: Scales = {}
 """The scales that leave all sizes as estimated."""
 
 
-@attrs.frozen(kw_only=True)
-class TurnSize:
-    """The size of a turn's prompt: estimated ``tokens``, and tokens that the provider ``counted``, if it did."""
-
-    branch: str
-    turn: int
-    tokens: int
-    counted: int | None
-
-
-def find_scales(turns: Iterable[TurnSize]) -> Scales:
-    """The scales of turns. A branch's first prompt is all new; a turn without a usable count has the scale of the turn
-    before.
-    """
-    sizes = {(size.branch, size.turn): size for size in turns}
-    scales: dict[tuple[str, int], Fraction] = {}
-    for branch, turn in sorted(sizes):
-        size, before = sizes[branch, turn], sizes.get((branch, turn - 1))
-        base = 0 if turn == 1 else before.counted if before is not None else None
-        scale = scales.get((branch, turn - 1), Fraction(1))
-        if size.counted is not None and base is not None and size.tokens - base >= LEAST_GROWTH:
-            grown = Fraction(size.counted - base, size.tokens - base)
-            scale = grown if 1 <= grown * _FARTHEST <= _FARTHEST**2 else scale
-        scales[branch, turn] = scale
-    return scales
-
-
 @attrs.frozen
 class CountedTurns:
     """The prompt sizes of a session's turns, by branch and number: estimated tokens (``assessed``) and tokens that the
@@ -79,10 +52,19 @@ class CountedTurns:
         return attrs.evolve(self, counted={**self.counted, key: used.prompt})
 
     def find_scales(self) -> Scales:
-        return find_scales(
-            TurnSize(branch=branch, turn=turn, tokens=tokens, counted=self.counted.get((branch, turn)))
-            for (branch, turn), tokens in self.assessed.items()
-        )
+        """The scales of the turns. A branch's first prompt is all new; a turn without a usable count has the scale of
+        the turn before.
+        """
+        scales: dict[tuple[str, int], Fraction] = {}
+        for (branch, turn), tokens in sorted(self.assessed.items()):
+            counted, before = self.counted.get((branch, turn)), (branch, turn - 1)
+            base = 0 if turn == 1 else self.counted.get(before) if before in self.assessed else None
+            scale = scales.get(before, Fraction(1))
+            if counted is not None and base is not None and tokens - base >= LEAST_GROWTH:
+                grown = Fraction(counted - base, tokens - base)
+                scale = grown if 1 <= grown * _FARTHEST <= _FARTHEST**2 else scale
+            scales[branch, turn] = scale
+        return scales
 
 
 def scales_in(events: Iterable[Recorded[Event]]) -> Scales:

@@ -3,13 +3,20 @@
 from fractions import Fraction
 
 from mnemosyne.domain.objects.events import TurnAssessed
-from mnemosyne.domain.session.counted_sizes import LEAST_GROWTH, CountedTurns, Scales, TurnSize, find_scales, tokens_of
+from mnemosyne.domain.session.counted_sizes import LEAST_GROWTH, CountedTurns, Scales, tokens_of
 from mnemosyne.domain.session.events import TurnFinished
 from tests.domain.session_events import assessed, finished
 
+Size = tuple[int, int, int | None, str]
 
-def turn(number: int, tokens: int, counted: int | None, branch: str = "main") -> TurnSize:
-    return TurnSize(branch=branch, turn=number, tokens=tokens, counted=counted)
+
+def turn(number: int, tokens: int, counted: int | None, branch: str = "main") -> Size:
+    return number, tokens, counted, branch
+
+
+def find_scales(turns: list[Size]) -> Scales:
+    counts = {(branch, number): counted for number, _, counted, branch in turns if counted is not None}
+    return CountedTurns({(branch, number): tokens for number, tokens, _, branch in turns}, counts).find_scales()
 
 
 def test_the_content_of_a_turn_has_the_size_by_which_the_prompt_grew() -> None:

@@ -363,7 +363,7 @@ def _find_line(wanted: str, entries: Mapping[str, Entry]) -> set[str]:
     return line
 
 
-def describe(found: PlacedEntry | RecalledEntry, at: int) -> dict[str, Any]:
+def describe(found: PlacedEntry, at: int) -> dict[str, Any]:
     """An entry as a JSON object, and when sessions get it as of a time; times are µs of UTC."""
     entry, provenance = found.entry, found.entry.provenance
     text = "id kind content summary detail source confidence ended replaces replaced_by write"

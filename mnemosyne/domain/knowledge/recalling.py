@@ -37,13 +37,11 @@ class PlacedEntry:
 
 
 @attrs.frozen
-class RecalledEntry:
+class RecalledEntry(PlacedEntry):
     """A search result. ``score`` ranks it; ``relevance``, 0 to 1, is the larger of the probability that it concerns the
     question and its semantic similarity to it.
     """
 
-    place: Place
-    entry: Entry
     score: float
     relevance: float
 

@@ -145,11 +145,6 @@ class Knowledge:
         ]
 
 
-def evolve(known: Knowledge, event: KnowledgeEvent) -> Knowledge:
-    """The state after one more event."""
-    return fold((event,), known)
-
-
 def fold(events: Iterable[KnowledgeEvent], known: Knowledge | None = None) -> Knowledge:
     """The state after events."""
     known, events = known or Knowledge(), list(events)
@@ -232,20 +227,8 @@ class _Folding:
         self.writes[event.write] = record
 
     def _write(self, event: EntryWritten) -> None:
-        self.entries[event.entry] = Entry(
-            id=event.entry,
-            kind=event.kind,
-            content=event.content,
-            summary=event.summary,
-            detail=event.detail,
-            source=event.source,
-            confidence=event.confidence,
-            valid_from=event.valid_from,
-            recorded_at=event.at,
-            write=event.write,
-            replaces=event.replaces,
-            provenance=event.provenance,
-        )
+        fields = attrs.asdict(event, recurse=False)
+        self.entries[event.entry] = Entry(id=fields.pop("entry"), recorded_at=fields.pop("at"), **fields)
         if event.replaces is not None:
             self._change(event.replaces, replaced_by=event.entry)
             self._hand_over_links(event.replaces, event.entry)

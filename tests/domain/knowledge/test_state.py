@@ -4,7 +4,7 @@ from hypothesis import given
 
 from mnemosyne.domain.knowledge.decide import ConfirmEntry
 from mnemosyne.domain.knowledge.kinds import EntrySource
-from mnemosyne.domain.knowledge.state import FLOOR, HALF_LIFE, Knowledge, evolve, fold, fold_up_to
+from mnemosyne.domain.knowledge.state import FLOOR, HALF_LIFE, Knowledge, fold, fold_up_to
 from tests.domain.knowledge.support import DAY, FIRST, KnowledgePlace, entry, follow, held, steps
 
 
@@ -13,7 +13,7 @@ def test_folding_events_one_by_one_equals_folding_them_at_once(done: list[tuple[
     for _, place in follow(done):
         one_by_one = Knowledge()
         for event in place.events:
-            one_by_one = evolve(one_by_one, event)
+            one_by_one = fold((event,), one_by_one)
         assert one_by_one == fold(place.events) == place.known
 
 

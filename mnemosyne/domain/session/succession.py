@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mnemosyne.domain.session.events import BranchKind
 from mnemosyne.domain.session.state import Branch
+from mnemosyne.domain.wire.blocks import texts_in
 from mnemosyne.domain.wire.transcript import Transcript
 
 LEAST = 100
@@ -39,20 +40,11 @@ def carries(read: Transcript, reply: str) -> bool:
     """Whether the first messages of a history contain at least half of the lines, by length, of a reply's summary."""
     summary = reply.rpartition(OPENING_TAG)[2]
     lines = {line for line in _lines(summary) if len(line) >= SHORTEST}
-    contained = lines.intersection(line for text in _texts(read) for line in _lines(text))
+    first = (read.message(index).get("content") for index in range(min(OPENING, len(read.messages))))
+    contained = lines.intersection(line for content in first for text in texts_in(content) for line in _lines(text))
     shared = sum(map(len, contained))
     return shared >= LEAST and 2 * shared >= sum(map(len, lines))
 
 
 def _lines(text: str) -> Iterator[str]:
     return (" ".join(line.split()) for line in text.splitlines())
-
-
-def _texts(read: Transcript) -> Iterator[str]:
-    for index in range(min(OPENING, len(read.messages))):
-        content = read.message(index).get("content")
-        if isinstance(content, str):
-            yield content
-        for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and isinstance(block.get("text"), str):
-                yield block["text"]

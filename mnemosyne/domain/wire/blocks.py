@@ -116,6 +116,14 @@ def text_of(block: Block, depth: int = 0) -> str:
             return "" if is_any_result(block) and not block.get("content") else as_json(block)
 
 
+def texts_in(content: object) -> list[str]:
+    """Return the texts of a message's content: the content if it is a text, else the texts of its blocks."""
+    if isinstance(content, str):
+        return [content]
+    parts = content if isinstance(content, list) else []
+    return [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
+
+
 def list_attached(block: Block) -> list[Block]:
     """Return the images and documents in a block."""
     content = block.get("content")

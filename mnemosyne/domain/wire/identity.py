@@ -16,6 +16,7 @@ import attrs
 
 from mnemosyne import credentials
 from mnemosyne.domain.wire import json_values
+from mnemosyne.domain.wire.blocks import texts_in
 from mnemosyne.domain.wire.dialects import side_of
 from mnemosyne.domain.wire.responses import RESPONSES
 from mnemosyne.domain.wire.transcript import Transcript
@@ -356,20 +357,11 @@ def _says(transcript: Transcript, telltale: Telltale) -> bool:
 
 def _texts(transcript: Transcript, where: Where) -> list[str]:
     if where == "system":
-        return _texts_of(transcript.system)
+        return texts_in(transcript.system)
     count = len(transcript.messages)
     indexes = range(count - 1, -1, -1) if where == "last user" else range(count)
     if where == "opening":
         indexes = range(_first_of_model(transcript))
     of_users = (index for index in indexes if transcript.messages[index].role == "user")
     contents = (transcript.message(index).get("content") for index in of_users)
-    return [
-        text for content in (contents if where == "opening" else islice(contents, 1)) for text in _texts_of(content)
-    ]
-
-
-def _texts_of(content: object) -> list[str]:
-    if isinstance(content, str):
-        return [content]
-    blocks = content if isinstance(content, list) else []
-    return [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
+    return [text for content in (contents if where == "opening" else islice(contents, 1)) for text in texts_in(content)]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mnemosyne.domain.wire import json_values
+from mnemosyne.domain.wire.blocks import texts_in
 from mnemosyne.domain.wire.transcript import Transcript
 
 _NAMED = re.compile(r"^[ \t-]*(?:Primary w|W)orking directory:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
@@ -36,29 +37,23 @@ def project_of_transcript(read: Transcript) -> str | None:
 
 
 def _list_program_texts(request: Mapping[str, Any]) -> Iterator[str]:
-    yield from _texts(request.get("system"))
-    yield from _texts(request.get("instructions"))
+    yield from texts_in(request.get("system"))
+    yield from texts_in(request.get("instructions"))
     for message in _messages(request):
         if message.get("role") in _PROGRAM:
-            yield from _texts(message.get("content"))
+            yield from texts_in(message.get("content"))
 
 
 def _list_first_texts(request: Mapping[str, Any]) -> Iterator[str]:
     """Yield the texts of user messages at the beginning of a Responses request, where Codex puts its own."""
     for message in _messages(request) if "input" in request else ():
         if message.get("role") == "user":
-            yield from _texts(message.get("content"))
+            yield from texts_in(message.get("content"))
 
 
 def _messages(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     held = request.get("messages") if "messages" in request else request.get("input")
     return [message for message in held[:_FIRST] if isinstance(message, dict)] if isinstance(held, list) else []
-
-
-def _texts(content: object) -> Iterator[str]:
-    blocks = content if isinstance(content, list) else [{"text": content}]
-    texts = (block.get("text") for block in blocks if isinstance(block, dict))
-    return (text for text in texts if isinstance(text, str))
 
 
 def is_within(project: str | None, folder: str) -> bool:

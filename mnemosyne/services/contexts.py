@@ -72,7 +72,7 @@ async def rebuild(
     """The body of an attempt's request. ``held`` is a cache of contents by digest; afterwards it holds those of this
     body only. Raises ContentForgotten, ContentMissing, LogFailed.
     """
-    made_of = time_travel.body_at(history, attempt)
+    made_of = time_travel.body_of(history, attempt.body_version)
     body = await _assemble(archive, stream, made_of, {} if held is None else held)
     return Rebuilt(attempt, made_of, body, sha256(body).digest())
 

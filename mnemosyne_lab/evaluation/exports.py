@@ -60,7 +60,7 @@ def _balances(events: Iterable[Recorded[Any]]) -> Mapping[str, Balance]:
 def _conversation(reader: Reader, history: History, line: BranchTurns) -> dict[str, Any]:
     attempts = [history.turn(line.name, turn)[-1] for turn in range(1, line.last + 1)]
     last = attempts[-1]
-    made_of = time_travel.body_at(history, last)
+    made_of = time_travel.body_of(history, last.body_version)
     contents = reader.fetch(list(time_travel.digests_in(made_of.pieces)))
     body = json_values.read(recipe.assemble(made_of.pieces, contents.__getitem__))
     dialect = history.dialect_of(line.name)

@@ -11,7 +11,7 @@ import trio
 
 from mnemosyne.app.storage import Storage, open_storage
 from mnemosyne.config import load
-from mnemosyne.domain.history.time_travel import Attempt, History, body_at, history_of, reply_of
+from mnemosyne.domain.history.time_travel import Attempt, History, body_of, history_of, reply_of
 from mnemosyne.domain.session.events import TurnFinished, TurnInterrupted
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.recipe import Piece, Recipe
@@ -93,7 +93,7 @@ async def _conversation(storage: Storage, stream: UUID, history: History) -> Con
                 attempt.began.turn,
                 attempt.began.attempt,
                 _outcome(attempt),
-                await assembled(body_at(history, attempt)),
+                await assembled(body_of(history, attempt.body_version)),
                 json.loads(await assembled(reply)) if reply is not None else None,
             )
         )

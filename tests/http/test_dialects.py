@@ -62,7 +62,9 @@ async def test_every_request_is_recorded_and_every_reply_parsed(written: Written
     assert [each.opaque for each in began] == [None] * len(bodies(written))
     assert [each.echo.value for each in began if each.echo is not None] == ["same"] * (len(began) - 1)
     history = time_travel.history_of("s", await log.read(stream))
-    rebuilt = [await assembled(log, time_travel.body_at(history, each), stream) for each in history.attempts]
+    rebuilt = [
+        await assembled(log, time_travel.body_of(history, each.body_version), stream) for each in history.attempts
+    ]
     assert rebuilt == bodies(written)
     finished = [each for each in events if isinstance(each, TurnFinished)]
     counts = ("input_tokens", "cache_read_input_tokens", "output_tokens")

@@ -119,7 +119,9 @@ async def test_lost_content_differs_only_in_the_turns_that_contain_it() -> None:
         counted = Counted.of(talk.archive)
         history = await talk.history()
         text = next(
-            piece for piece in time_travel.body_at(history, history.turn("main", 2)[0]).pieces if piece.length == 500
+            piece
+            for piece in time_travel.body_of(history, history.turn("main", 2)[0].body_version).pieces
+            if piece.length == 500
         )
         counted.contents.lost = {getattr(text, "digest", b"")}
         report = await verify(counted, talk.stream)

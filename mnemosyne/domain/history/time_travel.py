@@ -1,6 +1,6 @@
 """A session's past, read from its events: its branches, their turns, and the body that went upstream at any of them.
 
-This module makes no decisions. ``history_of`` arranges the events in one pass, without reading bodies. ``body_at``
+This module makes no decisions. ``history_of`` arranges the events in one pass, without reading bodies. ``body_of``
 follows one body back through its changes and reads only the bytes of each earlier body that it still needs; so the last
 turn of a long session costs little more than an early one.
 """
@@ -442,13 +442,8 @@ class _Wanted:
     at: int
 
 
-def body_at(history: History, attempt: Attempt) -> Recipe:
-    """The recipe of the body that an attempt sent. Raises LogFailed if the events yield none."""
-    return body_of(history, attempt.body_version)
-
-
 def body_of(history: History, event: int) -> Recipe:
-    """The recipe of the body that the event of a version recorded. Raises LogFailed as ``body_at``."""
+    """The recipe of the body that the event of a version recorded. Raises LogFailed if the events yield none."""
     sent = history.bodies.get(event)
     wanted = [_Wanted(0, sent.size, 0)] if sent is not None and sent.size else []
     found: list[tuple[int, Piece | Withheld]] = []

@@ -23,7 +23,7 @@ async def test_following_a_body_back_gives_what_folding_forward_gives() -> None:
             for branch in state.branches.values():
                 if branch.body_version == each.version:
                     attempt = next(found for found in history.attempts if found.version == each.version)
-                    assert time_travel.body_at(history, attempt) == branch.body
+                    assert time_travel.body_of(history, attempt.body_version) == branch.body
                     compared += 1
     assert compared >= 12
 
@@ -110,7 +110,7 @@ async def test_contradictory_events_are_refused() -> None:
     ):
         bodies = {**history.bodies, last.version: wrong}
         with pytest.raises(LogFailed):
-            time_travel.body_at(attrs.evolve(history, bodies=bodies), attrs.evolve(last, began=wrong))
+            time_travel.body_of(attrs.evolve(history, bodies=bodies), last.version)
 
 
 async def test_a_session_that_begins_with_a_gap_is_read() -> None:

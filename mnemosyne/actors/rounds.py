@@ -716,7 +716,7 @@ class ManagedRounds:
                     round=round_,
                     call=sanitize.text(call.id),
                     question=sanitize.text(plain(asked.question, LONGEST_REASON)),
-                    answered=helped[call.id],
+                    **helped[call.id].as_fields(),
                 )
                 events += decision_inputs.decide(command)
         return events

@@ -25,7 +25,7 @@ from mnemosyne.domain.recall.memory_results import NOT_IN_MEMORY, UNCERTAIN
 from mnemosyne.domain.recall.object_search import Filter
 from mnemosyne.domain.recall.retrieval import Hit
 from mnemosyne.domain.session.decision_inputs import finds_nothing
-from mnemosyne.domain.session.input_events import HelperAnswer, HelperAsked
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS
 from mnemosyne.errors import BadConfiguration
 from mnemosyne.figures import dollars_text, plural, printable
@@ -283,7 +283,7 @@ def _print_answer(answer: MemoryAnswer) -> None:
         say(f"  — {source.id}, {source.kind.value}: {source_text(source)}, turn {turns_text(source)}{stale}")
 
 
-def render_helper(helped: HelperAnswer | HelperAsked) -> str:
+def render_helper(helped: HelperAnswer) -> str:
     """A sentence about the answer of a helper model."""
     cost = f"; {dollars_text(helped.nanodollars)}"
     dropped = f", {helped.dropped} more dropped" if helped.dropped else ""

@@ -687,9 +687,7 @@ def _find_helped(decision: ReplayedDecision, calls: Sequence[HiddenCall]) -> dic
     """A helper model's recorded answers to the questions among some calls."""
     asked = {event.call: event for event in _events(decision) if isinstance(event, HelperAsked)}
     return {
-        call.id: HelperAnswer(**{name: getattr(asked[key], name) for name in attrs.fields_dict(HelperAnswer)})
-        for call in calls
-        if (key := sanitize.text(call.id)) in asked
+        call.id: HelperAnswer(**asked[key].as_fields()) for call in calls if (key := sanitize.text(call.id)) in asked
     }
 
 

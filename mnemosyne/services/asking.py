@@ -16,7 +16,7 @@ from mnemosyne.domain.recall.retrieval import ANSWERS
 from mnemosyne.domain.recall.sources import Announcements, Source, list_sources, read_sources
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decision_inputs import RecordQuestion, finds_nothing
-from mnemosyne.domain.session.input_events import HelperAnswer, HelperAsked
+from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.domain.text.stubs import plain
 from mnemosyne.domain.tools.memory_tools import ANSWER_TOKENS, LONGEST_REASON, MOST_ANSWER
 from mnemosyne.errors import ContentForgotten, ContentMissing
@@ -149,7 +149,7 @@ def _quote_as_json(cited: Cited) -> dict[str, Any]:
     return {**members(cited, "sentence"), **origin_as_json(cited.object), **members(cited.quote, "start end text")}
 
 
-def helper_as_json(helped: HelperAnswer | HelperAsked) -> dict[str, Any]:
+def helper_as_json(helped: HelperAnswer) -> dict[str, Any]:
     """The answer of a helper model as JSON."""
     return {
         **members(helped, "helper dropped why"),
@@ -168,7 +168,7 @@ async def record(
     archive: Archive, stream: UUID, question: str, helped: HelperAnswer, at: int, correlation_id: str
 ) -> None:
     """Record a person's question to a helper model and its cost. ``at`` is in µs of UTC."""
-    asked = RecordQuestion(at=at, question=sanitize.text(plain(question, LONGEST_REASON)), answered=helped)
+    asked = RecordQuestion(at=at, question=sanitize.text(plain(question, LONGEST_REASON)), **helped.as_fields())
     await memories.decide(archive, stream, lambda _: asked, correlation_id)
 
 

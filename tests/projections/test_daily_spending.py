@@ -23,6 +23,6 @@ def test_helpers_are_counted_on_their_day() -> None:
 
 def test_a_question_to_a_helper_counts_like_its_summaries() -> None:
     answered = HelperAnswer(helper="h", nanodollars=7)
-    (asked,) = decision_inputs.decide(RecordQuestion(at=TODAY, question="why?", answered=answered))
+    (asked,) = decision_inputs.decide(RecordQuestion(at=TODAY, question="why?", **answered.as_fields()))
     rows = fold(BUDGET, [Recorded(stream(1), 1, 1, Envelope(asked, "c"))]).rows["spent"]
     assert rows == {(TODAY // DAY, stream(1), 1): {"at": TODAY, "helpers": 7}}

@@ -78,7 +78,7 @@ def test_helpers_have_the_cost_of_their_work_and_of_their_answers() -> None:
     tally = RecordTally()
     (work,) = decision_inputs.decide(worked("o"))
     answered = HelperAnswer(helper="h", nanodollars=7)
-    (asked,) = decision_inputs.decide(RecordQuestion(at=2, question="why?", answered=answered))
+    (asked,) = decision_inputs.decide(RecordQuestion(at=2, question="why?", **answered.as_fields()))
     tally.note(append(work, asked), 0, None)
     assert tally.helpers == 5 + 7
 

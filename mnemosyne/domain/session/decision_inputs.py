@@ -17,7 +17,6 @@ from mnemosyne.domain.session.input_events import (
     HelperWorked,
     InputEvent,
     InputsSoFar,
-    RecordedQuestion,
     RecordedSettings,
     SettingsTaken,
 )
@@ -60,7 +59,7 @@ NOTHING_FOUND = "it finds no answer in what it was given"
 """The recorded reason for an answer without sentences that the model meant."""
 
 
-def finds_nothing(helped: HelperAnswer | HelperAsked | None) -> bool:
+def finds_nothing(helped: HelperAnswer | None) -> bool:
     """Whether a helper model's answer is that memory does not contain one. In the first version of the task, quotes
     followed.
     """
@@ -73,10 +72,8 @@ class RecordWork(HelperWorked):
 
 
 @attrs.frozen(kw_only=True)
-class RecordQuestion(RecordedQuestion):
+class RecordQuestion(HelperAsked):
     """Record a question to a helper model and its answer."""
-
-    answered: HelperAnswer
 
 
 _RECORDED_SETTINGS = [field.name for field in attrs.fields(RecordedSettings)]
@@ -84,11 +81,8 @@ _RECORDED_SETTINGS = [field.name for field in attrs.fields(RecordedSettings)]
 
 def decide(command: RecordQuestion | RecordWork) -> tuple[HelperAsked | HelperWorked]:
     """The event that records a helper model's answer or work."""
-    fields = attrs.asdict(command, recurse=False)
-    if isinstance(command, RecordWork):
-        return (HelperWorked(**fields),)
-    answered = fields.pop("answered")  # without the words of LookAgain
-    return (HelperAsked(**{name: getattr(answered, name) for name in attrs.fields_dict(HelperAnswer)}, **fields),)
+    recorded = HelperWorked if isinstance(command, RecordWork) else HelperAsked
+    return (recorded(**attrs.asdict(command, recurse=False)),)
 
 
 def record_settings(new: TakenSettings, taken: TakenSettings | None, at: int) -> tuple[InputEvent, ...]:

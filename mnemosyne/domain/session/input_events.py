@@ -5,6 +5,7 @@ A decision whose inputs are all in the log can be replayed from it.
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 import attrs
 
@@ -138,10 +139,14 @@ class HelperAnswer:
     written: int | None = None
     nanodollars: int = 0
 
+    def as_fields(self) -> dict[str, Any]:
+        """Its fields, without those of a subclass."""
+        return {name: getattr(self, name) for name in attrs.fields_dict(HelperAnswer)}
+
 
 @attrs.frozen(kw_only=True)
-class RecordedQuestion:
-    """A ``question`` to a helper model, and where it was asked."""
+class HelperAsked(HelperAnswer):
+    """A helper model was asked a ``question`` about remembered passages, by a hidden call or by a person."""
 
     at: int
     branch: str | None = None
@@ -150,11 +155,6 @@ class RecordedQuestion:
     round: int | None = None
     call: str | None = None
     question: str
-
-
-@attrs.frozen(kw_only=True)
-class HelperAsked(RecordedQuestion, HelperAnswer):
-    """A helper model was asked a question about remembered passages, by a hidden call or by a person."""
 
 
 @attrs.frozen(kw_only=True)

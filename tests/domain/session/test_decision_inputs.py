@@ -104,7 +104,7 @@ def test_a_helper_question_is_recorded_with_answer_and_cost_and_changes_no_state
     said = GroundedSentence(text="The pool holds 20.", object="a", start=3, end=19)
     answered = HelperAnswer(helper="h", sentences=(said,), dropped=1, nanodollars=5)
     (event,) = decision_inputs.decide(
-        RecordQuestion(at=7, branch="main", turn=3, call="c", question="how many?", answered=answered)
+        RecordQuestion(at=7, branch="main", turn=3, call="c", question="how many?", **answered.as_fields())
     )
     assert isinstance(event, HelperAsked)
     assert (event.turn, event.call, event.question) == (3, "c", "how many?")

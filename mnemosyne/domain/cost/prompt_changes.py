@@ -114,7 +114,7 @@ def _change_of_keys(before: PromptLayout, now: PromptLayout, tier: Tier, shared:
         part=ChangedPart.MODEL if changed == "model" else ChangedPart.SETTING,
         how=How.CHANGED,
         shared=shared,
-        offset=_member_range(now.read, name)[0],
+        offset=now.read.member_range(name)[0],
         name=name,
     )
 
@@ -191,13 +191,8 @@ def _place_of(layout: PromptLayout, number: int) -> _Place:
     spans = json_spans.elements_of(read.raw, 0, key)
     # A billing line before the system prompt is no block of the prompt.
     skipped = len(spans) - sum(tier is step.block.tier for tier, _ in values) if spans else 0
-    span = spans[first + skipped] if first + skipped < len(spans) else _member_range(read, key)
+    span = spans[first + skipped] if first + skipped < len(spans) else read.member_range(key)
     return _Place(step.block.tier, None, first + skipped, values[number][1], span)
-
-
-def _member_range(read: Transcript, key: str) -> Range:
-    found = (member for member in read.members if member.key == key)
-    return next(((member.value_start, member.value_end) for member in found), (0, 0))
 
 
 def _end_of(layout: PromptLayout, like: _Place) -> _Place:
@@ -235,7 +230,7 @@ def _change_of_tools(before: PromptLayout, now: PromptLayout, shared: int, new: 
     both = how is How.CHANGED and old.tier is Tier.TOOLS
     offset = _first_byte(before, now, old, new) if both else new.span[0]
     if new.tier is not Tier.TOOLS:  # the last tools are gone
-        offset = _member_range(now.read, "tools")[1]
+        offset = now.read.member_range("tools")[1]
     return Change(part=ChangedPart.TOOLS, how=how, shared=shared, offset=offset, name=name, block=shared)
 
 

@@ -48,8 +48,7 @@ _ANYTHING = {"type": "object", "additionalProperties": True}
 
 def tools_of(read: Transcript) -> bytes:
     """Return the JSON array of the tools in a client's request; empty without tools."""
-    spans = ((member.value_start, member.value_end) for member in read.members if member.key == "tools")
-    return next((read.raw[start:end] for start, end in spans), b"")
+    return read.raw[slice(*read.member_range("tools"))]
 
 
 def page_tools(tools: bytes, budget: int) -> bytes:

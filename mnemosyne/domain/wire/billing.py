@@ -16,8 +16,8 @@ FRONT = 200
 
 def begins_with_billing(read: Transcript) -> bool:
     """Return whether the system prompt of a request may begin with the billing line."""
-    starts = (member.value_start for member in read.members if member.key == "system")
-    return any(BILLING.encode() in read.raw[start : start + FRONT] for start in starts)
+    start = read.member_range("system")[0]
+    return start > 0 and BILLING.encode() in read.raw[start : start + FRONT]
 
 
 def drop_billing_line(system: bytes) -> bytes:

@@ -141,8 +141,7 @@ class Transcript:
             element = self.message_bytes(self.offering)
             start, end = self.dialect.find_tools(element) or (0, 0)
             return element[start:end]
-        spans = ((member.value_start, member.value_end) for member in self.members if member.key == "tools")
-        return next((self.raw[start:end] for start, end in spans), b"")
+        return self.raw[slice(*self.member_range("tools"))]
 
     @property
     def system(self) -> Any:
@@ -213,12 +212,15 @@ class Transcript:
         """Return the ranges in ``raw`` of the blocks of a message; a string content is one block."""
         return self.dialect.block_ranges(self.raw, self._array_start + self.messages[index].start)
 
+    def member_range(self, key: str) -> Range:
+        """Return the range in ``raw`` of a top-level member's value; empty without such a member."""
+        ranges = ((member.value_start, member.value_end) for member in self.members if member.key == key)
+        return next(ranges, (0, 0))
+
     def member(self, key: str) -> Any:
         """Return the parsed value of a top-level member, or None."""
-        for member in self.members:
-            if member.key == key:
-                return json_values.try_read(self.raw[member.value_start : member.value_end])
-        return None
+        start, end = self.member_range(key)
+        return json_values.try_read(self.raw[start:end]) if end else None
 
     def count_shared(self, earlier: "Transcript") -> int:
         """Return the length of the histories' common prefix in messages, by bisection over the chains; 0 across

@@ -8,7 +8,8 @@ last one applies.
 from collections.abc import Iterable
 from typing import Protocol
 
-from mnemosyne.domain.objects.kinds import KINDS, ObjectKind
+from mnemosyne.domain.objects.index import Described
+from mnemosyne.domain.objects.kinds import KINDS
 
 LIST, PROPOSAL = "todos", "plan"
 """Source keys of a to-do list that is written whole, and of a plan accepted in plan mode."""
@@ -27,17 +28,11 @@ def step_tag(number: str, *, is_open: bool) -> str:
     return f"{_BEGUN if is_open else _ENDED}{number}"
 
 
-class PlanPart(Protocol):
+class PlanPart(Described, Protocol):
     """The fields that are read of an object: a ``MemoryObject`` has them, and so has an evaluation's object."""
 
     @property
     def id(self) -> str: ...
-    @property
-    def kind(self) -> ObjectKind: ...
-    @property
-    def source_key(self) -> str | None: ...
-    @property
-    def tags(self) -> tuple[str, ...]: ...
 
 
 def find_followed_plan(objects: Iterable[PlanPart]) -> frozenset[str]:

@@ -40,9 +40,8 @@ from mnemosyne.services.turn_positions import find_checkpoint
 
 @attrs.frozen(kw_only=True)
 class Listing:
-    """A window and its objects, and whether its branch is or was managed. ``counted`` is the provider's count of the
-    prompt, None if it reported none. ``planned`` is the planner's decision before the next request; None if the branch
-    is managed, or if it was not asked for.
+    """A window and its objects, and whether its branch is or was managed. ``counted``: the prompt's tokens, if the
+    provider counted them. ``planned``: the planner's decision before the next request of an unmanaged branch, if asked.
     """
 
     stream: UUID
@@ -165,9 +164,7 @@ async def preview(
 ) -> PlannedRewrite | NoRewrite | None:
     """The planner's decision before the request that follows a snapshot of a session with these events, if its branch
     were managed with these ``settings``; None if it is or was managed. ``now`` is the time of a request that has not
-    arrived yet.
-
-    Raises LogFailed.
+    arrived yet. Raises LogFailed.
     """
     if found.session.branches[found.branch].wire is not None:
         return None

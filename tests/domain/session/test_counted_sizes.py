@@ -7,14 +7,12 @@ from mnemosyne.domain.session.counted_sizes import LEAST_GROWTH, CountedTurns, S
 from mnemosyne.domain.session.events import TurnFinished
 from tests.domain.session_events import assessed, finished
 
-Size = tuple[int, int, int | None, str]
 
-
-def turn(number: int, tokens: int, counted: int | None, branch: str = "main") -> Size:
+def turn(number: int, tokens: int, counted: int | None, branch: str = "main") -> tuple[int, int, int | None, str]:
     return number, tokens, counted, branch
 
 
-def find_scales(turns: list[Size]) -> Scales:
+def find_scales(turns: list[tuple[int, int, int | None, str]]) -> Scales:
     counts = {(branch, number): counted for number, _, counted, branch in turns if counted is not None}
     return CountedTurns({(branch, number): tokens for number, tokens, _, branch in turns}, counts).find_scales()
 

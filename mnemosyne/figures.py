@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from mnemosyne.times import utc
 
 if TYPE_CHECKING:  # commands that join a server need no domain
-    from mnemosyne.domain.session.decision_inputs import ServerSettings
     from mnemosyne.domain.session.input_events import SettingsTaken
 
 NANODOLLARS = 10**9
@@ -131,7 +130,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"
 
 
-def settings_as_json(taken: "ServerSettings | SettingsTaken") -> dict[str, Any]:
+def settings_as_json(taken: "SettingsTaken") -> dict[str, Any]:
     """The settings with which a session is planned, as far as a request can choose them."""
     names = ("window", "policy", "policy_version", "chosen", "refused")
     grounding = {} if taken.grounding == "free" else {"grounding": taken.grounding}

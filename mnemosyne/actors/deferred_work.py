@@ -242,7 +242,7 @@ class DeferredWork:
             self._reads |= await self._loaded.bodies.of_versions(missing, branch.conversation)
         taken = self._state.find_taken(address.branch)
         cache = rules_of(self._tariff_of(branch, exchange.model))
-        if taken is not None and not taken.settings.prefixes:
+        if taken is not None and not taken.prefixes:
             cache = with_ends_only(cache)
         before = await self._find_before(branch, exchange.before) if cache.partial else (None, None)
         client = await self._lay_out(branch, exchange.request, upstream=False)
@@ -276,8 +276,8 @@ class DeferredWork:
             client=client,
             rounds=sent,
             cache=cache,
-            scaled=taken is not None and taken.settings.scaled,
-            parts=taken is not None and taken.settings.parts,
+            scaled=taken is not None and taken.scaled,
+            parts=taken is not None and taken.parts,
             client_before=before[0],
             sent_before=before[1],
         )

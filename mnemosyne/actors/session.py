@@ -72,7 +72,7 @@ from mnemosyne.domain.session.decide import (
     SetMode,
     decide,
 )
-from mnemosyne.domain.session.decision_inputs import RecordWork, ServerSettings, TakenSettings
+from mnemosyne.domain.session.decision_inputs import RecordWork, ServerSettings
 from mnemosyne.domain.session.events import Event, TurnBegan, TurnRelation
 from mnemosyne.domain.session.input_events import Awaited, InputsSoFar
 from mnemosyne.domain.session.round_events import EpochBegan, Mode, SessionEdited
@@ -457,11 +457,8 @@ class SessionActor:
     def _record_inputs(self, opening: Opening, noted: InputsSoFar) -> tuple[Event, ...]:
         """The decision inputs to record for an upstream request."""
         tariff = rounds.tariff_of(opening).name
-        settings = attrs.evolve(
-            opening.settings, tariff=tariff, models=catalogue.in_force().digest, host="", others=(), choices=()
-        )
-        new = TakenSettings(mode=opening.default, settings=settings)
-        taken = decision_inputs.record_settings(new, opening.session.taken, opening.at)
+        settings = attrs.evolve(opening.settings, tariff=tariff, models=catalogue.in_force().digest)
+        taken = decision_inputs.record_settings(settings, opening.default, opening.session.taken, opening.at)
         return (*taken, *decision_inputs.record_inputs(noted, opening.began.address, 1, opening.at, opening.wanted))
 
     async def _fallback(

@@ -89,7 +89,7 @@ class SessionOrders:
         prompt = find_prompt(read)
         if prompt is not None and prompt[0] >= began.kept:
             memory, taken = self._state.memory, self._state.find_taken(branch.name)
-            predicts = taken is None or taken.settings.restores in PREDICTING
+            predicts = taken is None or taken.restores in PREDICTING
             asked = (memory, branch.name, began.turn, prompt[1], branch.goal, read.dialect)
             self._put(order_goal(*asked, predicts=predicts), ticket)
 

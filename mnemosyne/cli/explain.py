@@ -219,9 +219,7 @@ def snapshot_as_json(found: MemorySnapshot, planned: PlannedRewrite | NoRewrite 
         ],
         "superseded": [members(event, "object by how") for event in superseded],
         "planned": plan_as_json(planned),
-        "settings": None
-        if (taken := found.session.find_taken(found.branch)) is None
-        else settings_as_json(taken.settings),
+        "settings": None if (taken := found.session.find_taken(found.branch)) is None else settings_as_json(taken),
         "policy_failure": None if found.failed is None else found.failed.policy,
         "epoch": None if found.epoch is None else members(found.epoch, EPOCH),
         "told": None if told is None else members(told, "turn tokens entries"),
@@ -257,7 +255,7 @@ def _print(explanation: Explanation) -> None:
         say(f"The request filled its window with an estimated {sizes}: {filled.why}.")
     say(f"Costs are computed with the tariff {explanation.tariff.name}, in {_units(explanation.tariff)}.")
     if (taken := found.session.find_taken(found.branch)) is not None:
-        say(f"Its settings: {settings_text(settings_as_json(taken.settings))}.")
+        say(f"Its settings: {settings_text(settings_as_json(taken))}.")
     cache = ((" ".join(describe_reading(each)), ()) for each in explanation.cache)
     cited = () if explanation.citations is None else ((citations_text(explanation.citations), ()),)
     for sentence, lines in (*_paragraphs(found, explanation.planned), *cited, *cache):

@@ -44,10 +44,9 @@ from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.history.time_travel import Attempt, History, history_of
 from mnemosyne.domain.objects.events import ObjectEvent, TurnAssessed
 from mnemosyne.domain.ports import Recorded
-from mnemosyne.domain.session import sanitize
+from mnemosyne.domain.session import decision_inputs, sanitize
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decide import ForgetSession, Gap, decide
-from mnemosyne.domain.session.decision_inputs import TakenSettings, after
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
@@ -554,12 +553,12 @@ class _Judge:
     def _actor(self, decision: ReplayedDecision, journal: CollectingJournal) -> SessionActor:
         """An actor with the session's recorded state and the recorded services."""
         memory, taken = self._memory.apart(), self._find_settings(decision)
-        settings = taken.settings if taken is not None else rounds.SETTINGS
+        settings = decision_inputs.in_force(taken, rounds.SETTINGS)
         if self._window is not None:
             settings = attrs.evolve(settings, window=self._window)
         if taken is not None and memory.state.taken is not None:
             branches = {name: attrs.evolve(each, taken=None) for name, each in memory.state.branches.items()}
-            now = attrs.evolve(memory.state.taken, settings=settings)
+            now = attrs.evolve(memory.state.taken, **settings.as_fields())
             memory.state = attrs.evolve(memory.state, taken=now, branches=branches)
         label = label_of(settings.policy, settings.policy_version)
         plug_in = self._plug_in if self._plug_in is not None and self._plug_in.policy.label == label else None
@@ -576,15 +575,15 @@ class _Judge:
             return
         taken = self._find_settings(decision)
         assert taken is not None
-        recorded = label_of(taken.settings.policy, taken.settings.policy_version)
+        recorded = label_of(taken.policy, taken.policy_version)
         here = self._plug_in.policy.label if self._plug_in is not None else "no such policy"
         self._services = RecordedServices(InputsSoFar())
         raise _CannotBeDecided(f"its policy was {recorded}; {here} is in the settings here.")
 
-    def _find_settings(self, decision: ReplayedDecision) -> TakenSettings | None:
+    def _find_settings(self, decision: ReplayedDecision) -> SettingsTaken | None:
         """The settings of a decision, later in a turn those that it began with; None if the log does not say."""
         if (event := _first(decision, SettingsTaken)) is not None:
-            return after(None, event)
+            return event
         begins = _first(decision, TurnBegan) is not None
         return self._memory.state.find_taken("" if begins else getattr(decision.last, "branch", ""))
 

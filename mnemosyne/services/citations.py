@@ -39,7 +39,7 @@ async def read_citations(
     except (NotFound, ContentForgotten):
         return None
     taken = found.session.find_taken(found.branch)
-    if taken is None or taken.settings.grounding == "free":
+    if taken is None or taken.grounding == "free":
         return None
     line = [history.turn(began.branch, turn)[-1].began for turn in range(1, began.turn + 1)]
     turns = {each.branch: {one.turn for one in line if one.branch == each.branch} for each in line}

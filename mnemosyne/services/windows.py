@@ -116,7 +116,7 @@ def _tariff(found: MemorySnapshot, settings: ServerSettings) -> Tariff:
     credential = branch.client_headers.credential if branch.client_headers is not None else None
     host, tariff = settings.provider_of(dialect_of(branch.conversation).name, found.began.model)
     seen = catalogue.find_tariff_name(credential, hour=hour, host=host, model=found.began.model)
-    named = taken.settings.tariff if taken is not None else tariff
+    named = taken.tariff if taken is not None else tariff
     return catalogue.tariff_of(named or seen)
 
 

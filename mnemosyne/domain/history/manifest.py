@@ -20,8 +20,8 @@ from mnemosyne.domain.objects.memory import Memory, proven, show_in_full
 from mnemosyne.domain.objects.protection import Now, Resident, is_kept
 from mnemosyne.domain.ports import Recorded
 from mnemosyne.domain.session.counted_sizes import scales_in, size_object
-from mnemosyne.domain.session.decision_inputs import ServerSettings
 from mnemosyne.domain.session.events import Event
+from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import EpochBegan, FallbackSent, KnowledgeTold, Mode
 
 SHAPE = 2
@@ -65,7 +65,7 @@ class Manifest:
     view: View
     metadata: int
     mode: Mode
-    settings: ServerSettings | None
+    settings: SettingsTaken | None
     assessed: TurnAssessed | None
     epoch: EpochBegan | None
     pages: Sequence[ManifestPage]
@@ -96,7 +96,7 @@ class Known:
     back: Mapping[str, ObjectRestored]
     told: KnowledgeTold | None
     mode: Mode
-    settings: ServerSettings | None
+    settings: SettingsTaken | None
     assessed: TurnAssessed | None
     epoch: EpochBegan | None
 
@@ -147,7 +147,7 @@ def know_request(events: Sequence[Recorded[Event]], attempt: Attempt) -> Known:
         moves={event.object: event for event in until if isinstance(event, Moved) and event.object in pages},
         told=known.told,
         mode=known.mode,
-        settings=taken.settings if taken is not None and attempt.round is not None else None,
+        settings=taken if attempt.round is not None else None,
         assessed=assessed,
         epoch=_find_epoch(until, branch, turn) if attempt.round is not None else None,
     )

@@ -47,14 +47,6 @@ class ServerSettings(RecordedSettings):
         return (takers[0].host, takers[0].tariff or self.tariff) if takers else (self.host, self.tariff)
 
 
-@attrs.frozen(kw_only=True)
-class TakenSettings:
-    """The settings, tariff included, that decide on a session's requests, and the ``mode`` of new branches."""
-
-    mode: Mode
-    settings: ServerSettings
-
-
 NOTHING_FOUND = "it finds no answer in what it was given"
 """The recorded reason for an answer without sentences that the model meant."""
 
@@ -76,22 +68,18 @@ class RecordQuestion(HelperAsked):
     """Record a question to a helper model and its answer."""
 
 
-_RECORDED_SETTINGS = [field.name for field in attrs.fields(RecordedSettings)]
-
-
 def decide(command: RecordQuestion | RecordWork) -> tuple[HelperAsked | HelperWorked]:
     """The event that records a helper model's answer or work."""
     recorded = HelperWorked if isinstance(command, RecordWork) else HelperAsked
     return (recorded(**attrs.asdict(command, recurse=False)),)
 
 
-def record_settings(new: TakenSettings, taken: TakenSettings | None, at: int) -> tuple[InputEvent, ...]:
-    """The event that records the settings of a decision; none if they equal those ``taken`` last."""
-    if new == taken:
-        return ()
-    fields = {name: getattr(new.settings, name) for name in _RECORDED_SETTINGS}
-    fields["tariff"] = fields["tariff"] or API
-    return (SettingsTaken(at=at, mode=new.mode, **fields),)
+def record_settings(new: RecordedSettings, mode: Mode, taken: SettingsTaken | None, at: int) -> tuple[InputEvent, ...]:
+    """The event that records the settings of a decision, tariff included, and the ``mode`` of new branches; none if
+    they equal those ``taken`` last.
+    """
+    event = SettingsTaken(at=at, mode=mode, **new.as_fields() | {"tariff": new.tariff or API})
+    return () if taken is not None and event == attrs.evolve(taken, at=at) else (event,)
 
 
 def record_inputs(
@@ -106,17 +94,9 @@ def record_inputs(
     return (GroundsNoted(at=at, **attrs.asdict(address), round=number, wanted=wanted, **inputs),)
 
 
-def after(taken: TakenSettings | None, event: InputEvent) -> TakenSettings | None:
-    """The latest recorded settings, after an event."""
-    if not isinstance(event, SettingsTaken):
-        return taken
-    fields = {name: getattr(event, name) for name in _RECORDED_SETTINGS}
-    return TakenSettings(mode=event.mode, settings=ServerSettings(**fields))
-
-
-def in_force(taken: TakenSettings | None, server: ServerSettings) -> ServerSettings:
+def in_force(taken: SettingsTaken | None, server: ServerSettings) -> ServerSettings:
     """The recorded settings of the session; the server's own if the log holds none."""
-    return taken.settings if taken is not None else server
+    return ServerSettings(**taken.as_fields()) if taken is not None else server
 
 
 def question_of(text: str, among: Collection[str], limit: int) -> bytes:

@@ -45,6 +45,10 @@ class RecordedSettings:
         """How the model may use evicted content: ``free``, ``cited`` or ``strict``."""
         return "strict" if self.strict else "cited" if self.cited else "free"
 
+    def as_fields(self) -> dict[str, Any]:
+        """The settings by name, without the fields of a subclass."""
+        return {name: getattr(self, name) for name in attrs.fields_dict(RecordedSettings)}
+
 
 @attrs.frozen(kw_only=True)
 class SettingsTaken(RecordedSettings):

@@ -15,10 +15,9 @@ from mnemosyne.domain.objects.faults import EvictionTurns, RecallBudget
 from mnemosyne.domain.objects.fidelity import Cause
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.objects.protection import Sizing
-from mnemosyne.domain.session import decision_inputs, ledger, round_events
+from mnemosyne.domain.session import ledger, round_events
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.counted_sizes import ESTIMATED, CountedTurns, Scales, size_object
-from mnemosyne.domain.session.decision_inputs import TakenSettings
 from mnemosyne.domain.session.events import (
     BranchKind,
     BranchOpened,
@@ -194,7 +193,7 @@ class Branch:
     exchanges: Mapping[Address, OpenAttempt] = attrs.field(factory=dict)
     told: round_events.KnowledgeTold | None = None
     goal: Goal | None = None
-    taken: TakenSettings | None = None
+    taken: SettingsTaken | None = None
 
     @property
     def is_interactive(self) -> bool:
@@ -240,7 +239,7 @@ class Session:
     eviction_turns: EvictionTurns = attrs.field(factory=EvictionTurns)
     ledger: Ledger = attrs.field(factory=Ledger)
     checkpoints: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
-    taken: TakenSettings | None = None
+    taken: SettingsTaken | None = None
     counted_turns: CountedTurns = attrs.field(factory=CountedTurns)
     stated_windows: Mapping[str | None, round_events.WindowStated] = attrs.field(factory=dict)
     summary: SessionSummary | None = None
@@ -259,10 +258,10 @@ class Session:
     @property
     def stated_scales(self) -> Scales:
         """The scales of the sizes in memory tool results: those that people see, unless the settings are older."""
-        counted = self.taken is not None and self.taken.settings.counted
+        counted = self.taken is not None and self.taken.counted
         return self.counted_turns.find_scales() if counted else ESTIMATED
 
-    def find_taken(self, branch: str) -> TakenSettings | None:
+    def find_taken(self, branch: str) -> SettingsTaken | None:
         """The settings for the later decisions of a branch's last turn: those that it began with, whatever requests of
         other branches choose meanwhile. None if the log does not say.
         """
@@ -355,15 +354,15 @@ def evolve(session: Session, event: Event) -> Session:
             return attrs.evolve(session, tool_uses=dict([*uses.items()][-MOST_USES:]))
         case GapRecorded() | round_events.WindowFilled() | SessionImported() | EventLost():
             return session
-        case GoalChanged() | MemoryBrought() | BroughtJudged():
+        case GoalChanged() | MemoryBrought() | BroughtJudged() | GroundsNoted() | HelperAsked():
             return session
         case CheckpointNamed():
             named = {**session.checkpoints, event.name: (event.branch, event.turn)}
             return attrs.evolve(session, checkpoints=named)
         case HelperWorked():
             return _use_help(session, event)
-        case SettingsTaken() | GroundsNoted() | HelperAsked():
-            return attrs.evolve(session, taken=decision_inputs.after(session.taken, event))
+        case SettingsTaken():
+            return attrs.evolve(session, taken=event)
         case round_events.ManagingSwitched():
             # Switched on after off, it is as if neither had happened.
             return attrs.evolve(session, switched=None if event.on and session.off else event.on)

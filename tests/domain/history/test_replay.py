@@ -12,7 +12,7 @@ from mnemosyne.domain.history.replay import DecisionDifference, ReplayedDecision
 from mnemosyne.domain.objects.events import ObjectSuperseded, Supersession
 from mnemosyne.domain.objects.kinds import Role
 from mnemosyne.domain.ports import Envelope, Recorded
-from mnemosyne.domain.session.decision_inputs import ServerSettings, TakenSettings, record_settings
+from mnemosyne.domain.session.decision_inputs import ServerSettings, record_settings
 from mnemosyne.domain.session.events import Event
 from mnemosyne.domain.session.input_events import SettingsTaken
 from mnemosyne.domain.session.round_events import BranchModeSet, Mode
@@ -46,7 +46,7 @@ def test_headers_generated_from_a_client_identify_the_same_client(client: Client
 BEGAN = round_began(1, turn=7, epoch=0, base=3, body=b"stored", size=10, sha256=bytes(31) + b"1", kept=1, ends=(3,))
 FAULTED = attrs.evolve(faulted("k7m2qpd", 7), reason="to be edited")
 MODE = BranchModeSet(at=1, branch="main", mode=Mode.MANAGE, why="it was asked for", tool_budget=None)
-(SETTINGS,) = record_settings(TakenSettings(mode=Mode.MANAGE, settings=ServerSettings(window=9)), None, 1)
+(SETTINGS,) = record_settings(ServerSettings(window=9), Mode.MANAGE, None, 1)
 assert isinstance(SETTINGS, SettingsTaken)
 
 

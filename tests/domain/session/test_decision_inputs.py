@@ -11,7 +11,6 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.decision_inputs import (
     RecordQuestion,
     ServerSettings,
-    TakenSettings,
     question_of,
 )
 from mnemosyne.domain.session.input_events import (
@@ -41,13 +40,12 @@ SETTINGS = ServerSettings(
     chosen=("window",),
     refused=("x-mnemosyne-policy: not allowed",),
 )
-TAKEN = TakenSettings(mode=Mode.MANAGE, settings=SETTINGS)
 NOTE: dict[str, Any] = {"noted": InputsSoFar(), "address": Address("main", 3, 1), "number": 1, "at": 7, "wanted": None}
 ANSWER = IndexFound(question=b"q", passages=None, missing=0)
 
 
 def test_settings_are_recorded_only_when_they_change() -> None:
-    (event,) = decision_inputs.record_settings(TAKEN, None, 7)
+    (event,) = decision_inputs.record_settings(SETTINGS, Mode.MANAGE, None, 7)
     assert event == SettingsTaken(
         at=7,
         mode=Mode.MANAGE,
@@ -72,12 +70,13 @@ def test_settings_are_recorded_only_when_they_change() -> None:
         prefixes=True,
     )
     after = evolve(Session(), event)
-    assert (after.taken, after.version) == (TAKEN, 1)
-    assert decision_inputs.record_settings(TAKEN, after.taken, 8) == ()
+    assert (after.taken, after.version) == (event, 1)
+    assert decision_inputs.record_settings(SETTINGS, Mode.MANAGE, after.taken, 8) == ()
+    assert len(decision_inputs.record_settings(SETTINGS, Mode.OBSERVE, after.taken, 8)) == 1
     assert decision_inputs.in_force(after.taken, ServerSettings(window=1)) == SETTINGS
     assert decision_inputs.in_force(None, ServerSettings(window=1)) == ServerSettings(window=1)
-    wider = attrs.evolve(TAKEN, settings=attrs.evolve(SETTINGS, window=90_000))
-    assert len(decision_inputs.record_settings(wider, after.taken, 8)) == 1
+    wider = attrs.evolve(SETTINGS, window=90_000)
+    assert len(decision_inputs.record_settings(wider, Mode.MANAGE, after.taken, 8)) == 1
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,7 @@ def test_decision_inputs_are_recorded_if_not_empty_and_change_no_state(change: d
     (event,) = decision_inputs.record_inputs(**given)
     assert isinstance(event, GroundsNoted)
     assert (event.wanted, event.late, event.found) == (given["wanted"], given["noted"].late, given["noted"].found)
-    assert decision_inputs.after(TAKEN, event) == TAKEN
+    assert evolve(Session(), event) == Session(version=1)
     assert redact(event) == event
 
 
@@ -109,7 +108,7 @@ def test_a_helper_question_is_recorded_with_answer_and_cost_and_changes_no_state
     assert isinstance(event, HelperAsked)
     assert (event.turn, event.call, event.question) == (3, "c", "how many?")
     assert (event.sentences, event.dropped, event.why, event.nanodollars) == ((said,), 1, None, 5)
-    assert decision_inputs.after(TAKEN, event) == TAKEN
+    assert evolve(Session(), event) == Session(version=1)
     redacted = redact(event)
     assert isinstance(redacted, HelperAsked)
     assert (redacted.question, redacted.sentences) == ("", (attrs.evolve(said, text=""),))

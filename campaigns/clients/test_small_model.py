@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from mnemosyne_lab.trial.tasks import RunResult
 
 from campaigns.clients.local_server import LocalServer, find_python, find_small_model, local_server
 from mnemosyne.actors.composing import Composer
@@ -42,7 +43,6 @@ from mnemosyne.replay.deciding import review
 from mnemosyne.services.verifying import verify
 from mnemosyne_lab.evaluation.judging import JUDGE, JudgedPlace
 from mnemosyne_lab.trial.judging import JUDGE_RUNS, RunPair
-from mnemosyne_lab.trial.record import RunResult
 from mnemosyne_lab.trial.tasks import ARMS
 from tests.actors.spending import EnoughTurns
 from tests.actors.support import StoppableLog, events_of

@@ -32,7 +32,7 @@ from mnemosyne.domain.objects.full_text import full_text
 from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, Filter
 from mnemosyne.domain.recall.retrieval import Embedder
-from mnemosyne.domain.recall.sources import Announcements, list_sources
+from mnemosyne.domain.recall.sources import list_sources
 from mnemosyne.domain.session.directory import stream_of
 from mnemosyne.domain.session.input_events import HelperAnswer
 from mnemosyne.services import asking, memories
@@ -108,7 +108,7 @@ async def outcomes(
     """What each step holds for a question, and how long an answer without a helper takes in milliseconds."""
     question, gold = labelled["question"], labelled["gold"]
     hits = (await index.search(stream, question, Filter().choose(memory), MOST_LOOKED_AT, 0.0)).hits
-    first = list_sources(hits, memory.objects, Announcements(memory.objects.values()))[:FIRST]
+    first = list_sources(hits, memory.objects)[:FIRST]
     began = time.perf_counter()
     answer = await asking.ask(archive, index, stream, question, Filter(), None)
     milliseconds = 1e3 * (time.perf_counter() - began)

@@ -34,6 +34,8 @@ from mnemosyne.domain.recall.memory_results import MemoryHit, Quote
 from mnemosyne.domain.recall.retrieval import ANSWERS
 from mnemosyne.domain.recall.sources import (
     MOST_BYTES,
+    MOST_SOURCES,
+    SOURCES_AGAIN,
     Announcements,
     Source,
     list_sources,
@@ -178,10 +180,12 @@ class MemoryToolExecutor:
     async def _find_safely(
         self, call: HiddenCall, asked: MemoryQuery, again: HelperQuestion | None
     ) -> HelperQuestion | None:
-        searched = asked if again is None else attrs.evolve(asked, question=again.look_for)
+        searched, most = asked, MOST_SOURCES
+        if again is not None:
+            searched, most = attrs.evolve(asked, question=again.searched), SOURCES_AGAIN
 
         async def find() -> HelperQuestion | None:
-            _, sources, _ = await self._read_sources(searched, 0.0)
+            _, sources, _ = await self._read_sources(searched, 0.0, most)
             objects = self._memory.objects
             return await in_thread(lambda: question_for(asked.question, sources, objects, self._count_tokens, again))
 
@@ -294,7 +298,9 @@ class MemoryToolExecutor:
         self._helped[id_] = attrs.evolve(helped, sentences=kept, dropped=dropped, why=why)
         return [each.text for each in kept], [(quote, tokens) for _, quote, tokens in supported]
 
-    async def _read_sources(self, call: MemoryQuery, least: float) -> tuple[str, Sequence[Source], bool]:
+    async def _read_sources(
+        self, call: MemoryQuery, least: float, most: int = MOST_SOURCES
+    ) -> tuple[str, Sequence[Source], bool]:
         """The words of a question, the sources that may answer it, those that the model sees last, and whether they are
         of a single object that the call names; such an object is a source however poor the match.
         """
@@ -303,9 +309,9 @@ class MemoryToolExecutor:
         found = await self._texts.search(words, among, self._memory.objects, 0.0 if alone else least)
         view = self._memory.view_of(self._branch)
         found = sorted(found, key=lambda hit: view.fidelity_of(hit.object) is Fidelity.FULL)  # what the model sees last
-        chosen = list_sources(found, among, self._announcements)
+        chosen = list_sources(found, among, most)
         if alone:
-            chosen = [each for each in among.values() if may_be_quoted(each, self._announcements.of(each))]
+            chosen = [each for each in among.values() if may_be_quoted(each)]
         contents = await self._texts.read(chosen, MOST_BYTES)
         return words, await in_thread(lambda: read_sources(chosen, contents, self._announcements, found)), alone
 

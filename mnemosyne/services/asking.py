@@ -13,7 +13,14 @@ from mnemosyne.domain.recall.answering import NEAREST, answer, question_for, quo
 from mnemosyne.domain.recall.memory_results import Quote
 from mnemosyne.domain.recall.object_search import MOST_LOOKED_AT, Filter, ObjectIndex, SearchResult, count_unindexed
 from mnemosyne.domain.recall.retrieval import ANSWERS
-from mnemosyne.domain.recall.sources import Announcements, Source, list_sources, read_sources
+from mnemosyne.domain.recall.sources import (
+    MOST_SOURCES,
+    SOURCES_AGAIN,
+    Announcements,
+    Source,
+    list_sources,
+    read_sources,
+)
 from mnemosyne.domain.session import sanitize
 from mnemosyne.domain.session.decision_inputs import RecordQuestion, finds_nothing
 from mnemosyne.domain.session.input_events import HelperAnswer
@@ -77,10 +84,10 @@ async def ask(
     announcements = Announcements(memory.objects.values())
 
     async def read(
-        least: float, words: str = question
+        least: float, words: str = question, most: int = MOST_SOURCES
     ) -> tuple[SearchResult, Sequence[MemoryObject], Sequence[Source]]:
         found = await index.search(stream, words, searched, MOST_LOOKED_AT, least)
-        objects = list_sources(found.hits, among, announcements)
+        objects = list_sources(found.hits, among, most)
         contents = await _read_contents(archive, stream, objects)
         return found, objects, read_sources(objects, contents, announcements, found.passages)
 
@@ -94,7 +101,7 @@ async def ask(
         texts = {each.id: each.text for each in sources}
         if asked is not None and isinstance(helped, LookAgain):
             asked = attrs.evolve(asked, look_for=helped.look_for)
-            found, objects, sources = await read(0.0, helped.look_for)
+            found, objects, sources = await read(0.0, asked.searched, SOURCES_AGAIN)
             again = question_for(question, sources, among, _count_tokens, asked)
             helped = helped.add_second(None if again is None else await compose(again))
             texts.update((each.id, each.text) for each in sources)

@@ -73,6 +73,22 @@ async def test_helper_that_finds_nothing_gets_passages_of_another_object_for_its
     assert (type(found.helped), found.helped.nanodollars) == (HelperAnswer, 6)
 
 
+async def test_second_look_reads_objects_behind_those_of_the_first() -> None:
+    async with talking() as talk:
+        files = [each for n in range(40) for each in read(n, f"src/{n}.txt", f"the pool {n} is small")]
+        await talk.ask(body([user("Look."), *files, assistant("Seen."), user("Go on.")]))
+    sent: list[set[str]] = []
+
+    async def compose(asked: HelperQuestion) -> HelperAnswer:
+        sent.append({each.object for each in asked.passages})
+        return LookAgain(helper="h", look_for="zebra")
+
+    await ask(talk.archive, ByWords(talk), talk.stream, "which pool?", Filter(), 400, compose)
+    first, second = sent
+    assert len(first) == 30
+    assert len(second - first) >= 10
+
+
 async def test_a_missing_branch_and_a_deleted_session_are_refused() -> None:
     talk = await twice_read()
     with pytest.raises(NotFound, match="has no branch 'nowhere'"):

@@ -6,9 +6,9 @@ accepted only if these words occur in the passage, and if it adds nothing to the
 sentence refers to a span of bytes of an object. Code cannot check whether the words support the sentence, so the answer
 includes them.
 
-A helper that finds no answer may name words that the right passage may contain. The index is searched for them, and
-the helper is asked once more, with other passages. Anything that the model has read may have suggested these words, so
-they are neither shown nor recorded nor sent.
+A helper that finds no answer may name words that the right passage may contain. The index is searched for them and the
+question, and the helper is asked once more, with other passages. Anything that the model has read may have suggested
+these words, so they are neither shown nor recorded nor sent.
 """
 
 import re
@@ -59,6 +59,11 @@ class HelperQuestion:
     question: str
     passages: tuple[HelperPassage, ...]
     look_for: str = ""
+
+    @property
+    def searched(self) -> str:
+        """The words that find passages: names that a helper guesses wrong must not hide what the question finds."""
+        return f"{self.question} {self.look_for}".strip()
 
 
 @attrs.frozen(kw_only=True)

@@ -22,8 +22,8 @@ from mnemosyne.domain.text.words import compounds, query_words, words
 
 Tokens = Callable[[str], int]
 
-HELPER_TOKENS, AGAIN_TOKENS, NEAREST = 12_000, 4_000, 2
-"""Maximum tokens of sources for a helper model, the first and the second time (ADR 125); maximum tokens of the nearest
+HELPER_TOKENS, AGAIN_TOKENS, NEAREST = 12_000, 24_000, 2
+"""Maximum tokens of sources for a helper model, the first and the second time (ADR 129); maximum tokens of the nearest
 passages, in multiples of an answer's.
 """
 
@@ -108,12 +108,12 @@ def question_for(
     again: HelperQuestion | None = None,
 ) -> HelperQuestion | None:
     """The question for a helper model with these sources of ``objects``; None if there is no text. ``again`` is the
-    first question with its passages and the words to look for: then these words found the sources, and those passages
-    are left out.
+    first question with its passages and the words to look for: then question and words found the sources, and those
+    passages are left out.
     """
     words, most = question, HELPER_TOKENS
     if again is not None:
-        words, most = again.look_for, AGAIN_TOKENS
+        words, most = again.searched, AGAIN_TOKENS
         sources = [_leave_out(each, again.passages) for each in sources]
     quotes = quote_sources(words, sources, most, tokens_of, fill=True)
     passages = tuple(

@@ -14,7 +14,7 @@ from mnemosyne.domain.objects.memory import Memory
 from mnemosyne.domain.recall.retrieval import RELEVANT, WHOLE, WORDS_ALONE, Calibration, WordIndex
 from mnemosyne.domain.text.passages import Passage, passages
 
-MOST_LOOKED_AT = 50
+MOST_LOOKED_AT = 100
 """Maximum number of objects considered for one answer."""
 
 MOST_MORE = 200

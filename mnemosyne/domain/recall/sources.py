@@ -2,11 +2,11 @@
 conclusions.
 
 The roles and positions of blocks decide. Text that the client added (system prompt, reminders, tool definitions) is no
-source, and neither is an assistant's text before a tool call, which only announces it.
+source, and neither is the last sentence of an assistant's text before a tool call, which announces the call.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 import attrs
@@ -18,12 +18,13 @@ from mnemosyne.domain.objects.kinds import KINDS, UNCHANGED, is_inserted, is_ope
 from mnemosyne.domain.recall.named import is_outdated
 from mnemosyne.domain.recall.object_search import PassageHit
 from mnemosyne.domain.text.parts import PartRole, TextPart, join
+from mnemosyne.domain.text.words import find_last_sentence
 from mnemosyne.domain.wire.client_texts import find_reminders
 
 Span = tuple[int, int]
 
-MOST_SOURCES = 30
-"""Maximum number of objects that are read to answer a question."""
+MOST_SOURCES, SOURCES_AGAIN = 30, 100
+"""Maximum number of objects that are read to answer a question, and for a helper model's second look (ADR 129)."""
 
 MOST_BYTES = 32_000_000
 """Maximum size of these objects together: as much as the provider accepts in one request."""
@@ -82,10 +83,9 @@ def _author(obj: MemoryObject, number: int) -> int:
     return _OTHER if by_others else _ASSISTANT
 
 
-def may_be_quoted(obj: MemoryObject, announced: Collection[int]) -> bool:
-    """Whether an object has any text of a tool, the user, or a conclusion."""
-    holds_own = obj.holds_content and not obj.forgotten and UNCHANGED not in obj.tags and not is_operators(obj.tags)
-    return holds_own and (not obj.places or len(announced) < len(obj.places))
+def may_be_quoted(obj: MemoryObject) -> bool:
+    """Whether an object may have text of a tool, the user, or a conclusion."""
+    return obj.holds_content and not obj.forgotten and UNCHANGED not in obj.tags and not is_operators(obj.tags)
 
 
 def read_sources(
@@ -114,29 +114,33 @@ def read_sources(
 
 
 def _spans(parts: Sequence[TextPart]) -> list[Span]:
-    """The spans of characters that may be quoted; parts that follow each other are one span."""
+    """The spans of characters that may be quoted, of a text before a call without its last sentence; parts that follow
+    each other are one span.
+    """
     spans: list[Span] = []
     start = 0
     for part in parts:
-        if part.role is not PartRole.ANNOUNCEMENT:
-            at = start
-            for first, last in find_reminders(part.text):
-                _add(spans, (at, start + first))
-                at = start + last
-            _add(spans, (at, start + len(part.text)))
+        announces = part.role is PartRole.ANNOUNCEMENT
+        text = part.text[: find_last_sentence(part.text)] if announces else part.text
+        at = start
+        for first, last in find_reminders(text):
+            _add(spans, (at, start + first))
+            at = start + last
+        _add(spans, (at, start + len(text)))
         start += len(part.text) + 1
     return spans
 
 
 def _add(spans: list[Span], more: Span) -> None:
-    first = spans.pop()[0] if spans and spans[-1][1] + 1 == more[0] else more[0]
-    spans.append((first, more[1]))
+    if more[0] < more[1]:
+        first = spans.pop()[0] if spans and spans[-1][1] + 1 == more[0] else more[0]
+        spans.append((first, more[1]))
 
 
 def list_sources(
-    hits: Iterable[PassageHit], objects: Mapping[str, MemoryObject], announcements: Announcements
+    hits: Iterable[PassageHit], objects: Mapping[str, MemoryObject], most: int = MOST_SOURCES
 ) -> list[MemoryObject]:
     """The first objects of a search result that may be quoted, best first, with outdated versions behind the others."""
     found = dict.fromkeys(hit.object for hit in hits if hit.object in objects)
     sources = sorted((objects[key] for key in found), key=is_outdated)
-    return [each for each in sources if may_be_quoted(each, announcements.of(each))][:MOST_SOURCES]
+    return [each for each in sources if may_be_quoted(each)][:most]

@@ -126,3 +126,10 @@ def share_of_questions(text: str) -> float:
             asked += end.end() - start
         start = end.end()
     return asked / len(text) if asked else 0.0
+
+
+def find_last_sentence(text: str) -> int:
+    """The index at which a text's last sentence or line begins; 0 if there is only one."""
+    length = len(text.rstrip())
+    ends = (end.end() for end in _SENTENCE_END.finditer(text))
+    return max((end for end in ends if end < length), default=0)

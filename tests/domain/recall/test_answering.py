@@ -121,8 +121,8 @@ def test_second_passages_are_others_of_the_same_sources(texts: list[str], most: 
     assert asked is None or asked.look_for == "aa"
 
 
-def test_words_of_a_helper_rank_what_it_is_sent_next_in_less_room() -> None:
-    rows = [f"row {n} of the pool" for n in range(6_000)]
+def test_words_of_a_helper_and_the_question_rank_what_it_is_sent_next() -> None:
+    rows = [f"row {n} of the {'pond' if n < 9_000 else 'pool'}" for n in range(15_000)]
     rows[5_000] = "row 5000, port: 8443"
     sources = [source("\n\n".join(rows))]
     objects = remembered(created("a", 1)).objects
@@ -131,6 +131,8 @@ def test_words_of_a_helper_rank_what_it_is_sent_next_in_less_room() -> None:
     again = not_none(question_for("which pool?", sources, objects, size, attrs.evolve(first, look_for="port")))
     assert "8443" in again.passages[0].text
     assert sum(size(each.text) for each in again.passages) <= AGAIN_TOKENS
+    wrong = not_none(question_for("which pool?", sources, objects, size, attrs.evolve(first, look_for="zebra")))
+    assert "pool" in wrong.passages[0].text
     short = source("a pool")
     sent = not_none(question_for("which pool?", [short], objects, size))
     assert question_for("which pool?", [short], objects, size, attrs.evolve(sent, look_for="pool")) is None

@@ -33,7 +33,7 @@ def read(*events: ObjectCreated, **contents: bytes) -> dict[str, Source]:
     objects = remembered(*events).objects
     announcements = Announcements(objects.values())
     hits = [PassageHit(key, Passage(0, 3), 1.0) for key in contents]
-    found = read_sources(list_sources(hits, objects, announcements), contents, announcements, hits)
+    found = read_sources(list_sources(hits, objects), contents, announcements, hits)
     return {each.id: each for each in found}
 
 
@@ -64,12 +64,26 @@ def test_agent_s_call_is_announced_and_its_later_report_is_not(tool: str | None,
     assert [quoted for each in found.values() for quoted in quotable(each)] == told
 
 
-def test_prompt_that_a_call_follows_at_once_is_a_source_and_a_lone_announcement_is_none() -> None:
+@pytest.mark.parametrize(
+    "said_before",
+    [
+        pytest.param("The port is 8443. Let me look.", id="sentences"),
+        pytest.param("The port is 8443.\n\nLet me look at v1.2:\n", id="lines"),
+        pytest.param("The port is 8443。見てみます。", id="without spaces"),
+    ],
+)
+def test_only_the_last_sentence_before_a_call_announces_it(said_before: str) -> None:
+    text, called = said("talk", (1, 0), tags=(), by_user=()), call("run", (1, 1), (2, 0))
+    (quoted,) = quotable(read(text, called, talk=blocks(said_before))["talk"])
+    assert quoted.strip("。.\n ") == "The port is 8443"
+
+
+def test_prompt_that_a_call_follows_at_once_is_quotable_and_a_lone_announcement_is_not() -> None:
     prompt, called = said("ask", (0, 0)), call("run", (1, 1), (2, 0))
     lone = said("lone", (1, 0), tags=(), by_user=())
     found = read(prompt, called, lone, ask=blocks("Which port?"), lone=blocks("Let me look."))
     assert quotable(found["ask"]) == ["Which port?"]
-    assert "lone" not in found
+    assert quotable(found["lone"]) == []
 
 
 @pytest.mark.parametrize("tag", [NOTE, DEFINITIONS])

@@ -15,7 +15,6 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from mnemosyne_lab.trial.tasks import RunResult
 
 from campaigns.clients.local_server import LocalServer, find_python, find_small_model, local_server
 from mnemosyne.actors.composing import Composer
@@ -43,7 +42,7 @@ from mnemosyne.replay.deciding import review
 from mnemosyne.services.verifying import verify
 from mnemosyne_lab.evaluation.judging import JUDGE, JudgedPlace
 from mnemosyne_lab.trial.judging import JUDGE_RUNS, RunPair
-from mnemosyne_lab.trial.tasks import ARMS
+from mnemosyne_lab.trial.tasks import ARMS, RunResult
 from tests.actors.spending import EnoughTurns
 from tests.actors.support import StoppableLog, events_of
 from tests.actors.test_helper_work import Cache

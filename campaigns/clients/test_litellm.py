@@ -13,33 +13,26 @@ import httpx2
 import pytest
 from anthropic.types import Message, MessageParam
 
+from benchmarks.harness import serve_process
 from benchmarks.litellm_server import install
 from mnemosyne.domain.tools.memory_tools import NAMES
 from tests.clients.managing import assert_managed
 from tests.clients.provider import standin_in_a_thread
 from tests.clients.test_anthropic_sdk import LOOP, MODEL, TOOLS, answered
-from tests.clients.workspace import bare_environment, serving, visit
+from tests.clients.workspace import serving, visit
 
 pytestmark = [pytest.mark.clients, pytest.mark.release]
 
 
 @contextmanager
-def litellm(upstream: str, folder: Path) -> Iterator[str]:
-    """The URL of LiteLLM's proxy for this upstream. Skips where it cannot be installed."""
+def litellm(upstream: str, folder: Path) -> Iterator[tuple[str, int]]:
+    """The URL of LiteLLM's proxy for this upstream, and the id of its parent. Skips where it cannot be installed."""
     try:
         install()
     except subprocess.CalledProcessError:
         pytest.skip("LiteLLM cannot be installed here")
-    command = [sys.executable, "-m", "benchmarks.litellm_server", upstream, str(folder)]
-    environ = bare_environment(folder) | {"NO_PROXY": "127.0.0.1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ, text=True) as process:
-        try:
-            assert process.stdout is not None
-            words = process.stdout.readline().split()
-            assert words[:3] == ["LiteLLM", "listening", "on"], (folder / "output").read_text()
-            yield words[3]
-        finally:
-            process.terminate()
+    with serve_process([sys.executable, "-m", "benchmarks.litellm_server", upstream, str(folder)], folder) as served:
+        yield f"http://{served[0].host}:{served[0].port}", served[1]
 
 
 @pytest.mark.parametrize("behind_us", [True, False], ids=["behind this proxy", "in front of it"])
@@ -47,11 +40,11 @@ def test_litellm_and_this_proxy_do_not_disturb_each_other(behind_us: bool, tmp_p
     with ExitStack() as stack:
         standin = stack.enter_context(standin_in_a_thread())
         if behind_us:
-            other = stack.enter_context(litellm(standin.url, tmp_path))
+            other, _ = stack.enter_context(litellm(standin.url, tmp_path / "litellm"))
             server = stack.enter_context(serving(standin, "--manage", "--upstream", other))
         else:
             server = stack.enter_context(serving(standin, "--manage"))
-            other = stack.enter_context(litellm(server.url, tmp_path))
+            other, _ = stack.enter_context(litellm(server.url, tmp_path / "litellm"))
         door = server.url if behind_us else other
         for stream in (True, False):
             at = visit(server)

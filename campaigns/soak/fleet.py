@@ -50,6 +50,8 @@ class Fleet:
     """Session and hash of each request whose reply a client received completely."""
     durations: list[tuple[str, float]] = attrs.field(factory=list)
     """The session and the seconds of each completed request, from the first try."""
+    firsts: list[float] = attrs.field(factory=list)
+    """The seconds of each until the first byte of its reply's body."""
     failed: Counter[object] = attrs.field(factory=Counter)
     """Number of incomplete or failed replies, by status."""
 
@@ -84,6 +86,7 @@ class Fleet:
                     if reply.status == 200 and not reply.cut and b"event: message_stop\n" in reply.body:
                         self.completed.append((client.session, sha256(client.bodies[0]).digest()))
                         self.durations.append((client.session, trio.current_time() - began))
+                        self.firsts.append(reply.first_at - began)
                         return message
                     self.failed["cut" if reply.cut else reply.status] += 1
                 await trio.sleep(0.02)  # as clients do

@@ -1,25 +1,29 @@
-"""An hour of a busy server: many sessions that begin, work and end, slow clients, and one endless session. Neither
-memory nor file handles grow with ended sessions.
+"""An hour of a busy server beside LiteLLM's proxy under the same load: many sessions that begin, work and end, slow
+clients, and one endless session. Neither memory nor file handles grow with ended sessions, and nothing is lost.
 """
 
 import os
 import random
 import socket
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from urllib.parse import urlsplit
 
 import attrs
 import pytest
 import trio
 
+from benchmarks.harness import percentile, processes_below, read_memory_mb
+from campaigns.clients.test_litellm import litellm
 from campaigns.soak.fleet import OPTIONS, REPLIES, Fleet
 from mnemosyne.app.storage import open_storage
 from mnemosyne.services.verifying import verify_sessions
-from mnemosyne_lab.provider import from_data
-from tests.app.home import Home, Served, at_home
+from mnemosyne_lab.provider import Script, from_data, open_standin
+from tests.app.home import Home, at_home
 from tests.http.managing import Client, text
 from tests.http.raw_client import RawConnection, RawReply
 
@@ -44,21 +48,19 @@ HANDLES = 8
 SLOW_BYTES, SLOW_PAUSE = 4_096, 0.1
 """A slow client takes so much, so many seconds apart."""
 
-SCRIPT = {
-    "rules": [
-        {"when": {"prompt": "At length"}, "replies": [{"text": "A word of very many, and another one. " * 4_000}]},
-        {"when": {"prompt": "In short"}, "replies": [{"text": "Noted."}]},
-        {"replies": REPLIES["manage"]},
-    ]
-}
+
+def _script(mode: str) -> Script:
+    long = {"text": "A word of very many, and another one. " * 4_000}
+    rules = [{"when": {"prompt": "At length"}, "replies": [long]}]
+    rules += [{"when": {"prompt": "In short"}, "replies": [{"text": "Noted."}]}, {"replies": REPLIES[mode]}]
+    return from_data({"rules": rules})
 
 
 @attrs.frozen
 class Sample:
-    """The resources of two processes at a time: memory in MB, file handles."""
+    """The resources of a server at a time: memory of each of its processes in MB, file handles of the first."""
 
-    memory: float
-    worker: float
+    memory: list[float]
     handles: int
 
 
@@ -69,9 +71,10 @@ class Load(Fleet):
     done: Counter[str] = attrs.field(factory=Counter)
     samples: list[Sample] = attrs.field(factory=list)
 
-    async def run(self, served: Served, seconds: float) -> None:
+    async def run(self, find: Callable[[], Sequence[int]], seconds: float) -> None:
+        """Let them talk for this long, and finish their exchanges; ``find`` gives the ids of the server's processes."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._look, served)
+            nursery.start_soon(self._look, find)
             async with trio.open_nursery() as talking:
                 for number in range(SESSIONS):
                     talking.start_soon(self.work, f"client-{number}")
@@ -82,12 +85,13 @@ class Load(Fleet):
                 self.over = True
             nursery.cancel_scope.cancel()
 
-    async def _look(self, served: Served) -> None:
+    async def _look(self, find: Callable[[], Sequence[int]]) -> None:
         while True:
             await trio.sleep(SAMPLED)
-            pid, worker = served.process.pid, served.worker
-            handles = len(os.listdir(f"/proc/{pid}/fd"))
-            self.samples.append(Sample(_memory(pid), _memory(worker) if worker else 0, handles))
+            with suppress(OSError):  # a process has just ended
+                pids = find()
+                memory = [read_memory_mb(pid, "Rss") for pid in pids]
+                self.samples.append(Sample(memory, len(os.listdir(f"/proc/{pids[0]}/fd"))))
 
     async def _dawdle(self, name: str) -> None:
         while not self.over:
@@ -110,25 +114,21 @@ class Load(Fleet):
 
     def describe(self) -> str:
         """The amount of work, its duration, and the resources in each quarter of the time."""
-        percentiles = quantiles([seconds for _, seconds in self.durations], n=100)
-        took = ", ".join(f"p{each} {percentiles[each - 1]:.2f} s" for each in (50, 95, 99))
+        whole = [seconds for _, seconds in self.durations]
+        took = "; ".join(
+            f"{name} " + ", ".join(f"p{each} {percentile(values, each):.3f} s" for each in (50, 95, 99))
+            for name, values in (("first byte", self.firsts), ("whole turn", whole))
+        )
         held = "; ".join(
-            f"{median(each.memory for each in part):.0f} and {median(each.worker for each in part):.0f} MB,"
-            f" {min(each.handles for each in part)} to {max(each.handles for each in part)} handles"
+            " and ".join(f"{median(column):.0f}" for column in zip(*(each.memory for each in part), strict=True))
+            + f" MB, {min(each.handles for each in part)} to {max(each.handles for each in part)} handles"
             for part in self.quarters()
         )
-        return f"{len(self.durations)} requests, {dict(self.done)}; {took}; server and worker by quarter: {held}"
+        return f"{len(whole)} requests, {dict(self.done)}, failed {dict(self.failed)}; {took}; by quarter: {held}"
 
     def quarters(self) -> list[list[Sample]]:
         quarter = len(self.samples) // 4
         return [self.samples[each * quarter : (each + 1) * quarter] for each in range(4)]
-
-
-def _memory(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    return 0.0  # it has just ended
 
 
 async def _read_slowly(client: Client) -> RawReply:
@@ -153,15 +153,26 @@ async def _assert_all_verifies(home: Home) -> int:
 
 @pytest.mark.soak
 async def test_memory_does_not_grow_with_ended_sessions_in_an_hour(dsn: str, tmp_path: Path) -> None:
-    chance = random.Random(1)
-    async with at_home(tmp_path, dsn) as home, home.served("manage", *OPTIONS) as served:
-        home.standin.script = from_data(SCRIPT)
-        load = Load(served.url, lambda: chance.uniform(0, 2 * PAUSE))
-        await load.run(served, 60 * MINUTES)
-        print(load.describe(), f"{await _assert_all_verifies(home)} turns verified", sep="; ")  # noqa: T201
+    async with (
+        at_home(tmp_path, dsn) as home,
+        home.served("manage", *OPTIONS) as served,
+        open_standin() as standin,
+    ):
+        home.standin.script, standin.script = _script("manage"), _script("observe")
+        with litellm(standin.url, tmp_path / "litellm") as (url, pid):
+            ours, theirs = (Load(each, partial(random.Random(1).uniform, 0, 2 * PAUSE)) for each in (served.url, url))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ours.run, lambda: (served.process.pid, served.worker or 0), 60 * MINUTES)
+                nursery.start_soon(theirs.run, lambda: processes_below(pid), 60 * MINUTES)
+        print(ours.describe(), f"LiteLLM: {theirs.describe()}", sep="\n")  # noqa: T201
+        verified = await _assert_all_verifies(home)
+        print(f"{verified} turns verified")  # noqa: T201
         home.assert_lawful()
-        assert not load.failed
-        first, second, _, last = load.quarters()
+        assert not ours.failed
+        assert verified == len(ours.completed) + ours.done.total()
+        assert percentile(ours.firsts, 99) < percentile(theirs.firsts, 99)
+        first, second, _, last = ours.quarters()
         assert min(each.handles for each in last) <= min(each.handles for each in first) + HANDLES
-        assert median(each.memory for each in last) <= GROWS * median(each.memory for each in second)
-        assert median(each.worker for each in last) <= GROWS * median(each.worker for each in second)
+        for number in range(2):
+            before, after = (median(each.memory[number] for each in part) for part in (second, last))
+            assert after <= GROWS * before

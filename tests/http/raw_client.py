@@ -17,12 +17,15 @@ Pairs = Sequence[tuple[bytes, bytes]]
 
 @attrs.define
 class RawReply:
-    """A reply without any decoding. ``cut`` says that the connection ended before the reply did."""
+    """A reply without any decoding. ``cut`` says that the connection ended before the reply did; ``first_at`` is when
+    the first byte of its body arrived.
+    """
 
     status: int = 0
     headers: list[tuple[bytes, bytes]] = attrs.field(factory=list)
     body: bytes = b""
     cut: bool = False
+    first_at: float = attrs.field(default=0.0, eq=False)
 
     def header(self, name: bytes) -> bytes | None:
         return next((value for key, value in self.headers if key.lower() == name), None)
@@ -69,6 +72,7 @@ class RawConnection:
             if isinstance(event, h11.Response):
                 reply.status, reply.headers = event.status_code, list(event.headers.raw_items())
             elif isinstance(event, h11.Data):
+                reply.first_at = reply.first_at or trio.current_time()
                 reply.body += bytes(event.data)
                 yield bytes(event.data)
             elif isinstance(event, h11.EndOfMessage):

@@ -1,10 +1,8 @@
-"""Forget old sessions once a day, according to ``retain_days``, ``retain_bytes`` and tenants' quotas, and erase
-sessions that were in the trash for too long.
+"""Forget old sessions according to ``retain_days``, ``retain_bytes`` and tenants' quotas, and erase what was in the
+trash for too long.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Never
 from uuid import UUID
 
 import attrs
@@ -15,58 +13,11 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.app.storage import Storage, run_journal, storage_of
 from mnemosyne.config import Config
 from mnemosyne.domain.session.events import SessionStarted
-from mnemosyne.domain.session.retention import DAY, Victim
-from mnemosyne.errors import MnemosyneError
-from mnemosyne.figures import plural
+from mnemosyne.domain.session.retention import Victim
 from mnemosyne.services.archiving import find_archives
-from mnemosyne.services.forgetting import Forgotten, choose_old, clean, forget_all
+from mnemosyne.services.forgetting import Forgotten, choose_old, forget_all
 from mnemosyne.services.knowledge import WriteStamp
 from mnemosyne.services.trash import erase_expired_entries
-
-log = logging.getLogger(__name__)
-
-LOOK_SECONDS = 600.0
-"""Interval of checks, and the delay of the first one."""
-
-STEADY_SECONDS = 60.0
-"""Tolerated clock drift between two checks: beyond it the clock was set or the machine slept, so the check is skipped.
-"""
-
-
-async def retain_daily(
-    config: Config,
-    database: Database,
-    now: Callable[[], int],
-    new_id: Callable[[], str],
-    wait: Callable[[float], Awaitable[None]] = trio.sleep,
-) -> Never:
-    """Forget old sessions at most once a day, until cancelled."""
-    done_at: int | None = None
-    while True:
-        before = now()
-        await wait(LOOK_SECONDS)
-        at = now()
-        if abs((at - before) / 1e6 - LOOK_SECONDS) > STEADY_SECONDS or (done_at is not None and at - done_at < DAY):
-            continue
-        try:
-            retained = await retain(config, database, now, new_id, rewrite=None if config.dsn else _rewrite)
-        except MnemosyneError as error:
-            log.warning("old sessions could not be forgotten: %s", error)
-            continue
-        done_at = at
-        for _, victim in retained.victims:
-            log.info("session %s is forgotten: %s", victim.candidate.session, victim.reason)
-        if retained.entries:
-            log.info("%s of the trash: the text is erased", plural(retained.entries, "entry"))
-        for file in retained.archives_left:
-            log.warning("%s is kept: this log did not write it", file)
-        if retained.files.startswith("kept: "):
-            log.warning("erased bytes may still be in the database's files: %s", retained.files)
-
-
-async def _rewrite(storage: Storage) -> str:
-    """Rewrite the embedded database's files; another database has its own vacuum."""
-    return await clean(storage.files)
 
 
 @attrs.frozen

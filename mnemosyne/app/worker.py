@@ -9,9 +9,12 @@ worker has no state of its own: each part continues from its tables or its sessi
 import logging
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from typing import Never
 
 import trio
 
@@ -20,18 +23,26 @@ from mnemosyne.adapters.postgres.database import Database
 from mnemosyne.adapters.postgres.leading import WORKER, Leader, name_of
 from mnemosyne.app.deriving import follow
 from mnemosyne.app.freed_memory import return_freed_memory
+from mnemosyne.app.launch import as_variables
 from mnemosyne.app.object_index import open_index
 from mnemosyne.app.process import end_with_server, new_id, now
-from mnemosyne.app.retaining import retain_daily
 from mnemosyne.app.storage import open_database
 from mnemosyne.app.worker_link import BEAT_SECONDS, Line, Remote, stdio_line
 from mnemosyne.config import Config
 from mnemosyne.domain.ports import Progress
+from mnemosyne.domain.session.retention import DAY
 
 log = logging.getLogger(__name__)
 
 FETCH_AFTER_SECONDS = 20.0
 """The delay before the embedding model is downloaded: a server that ends sooner needs none."""
+
+LOOK_SECONDS = 600.0
+"""Interval of the checks for old sessions, and the delay of the first one."""
+
+STEADY_SECONDS = 60.0
+"""Tolerated clock drift between two checks: beyond it the clock was set or the machine slept, so the check is skipped.
+"""
 
 NICENESS = 10
 """On a contended core the server gets nine tenths."""
@@ -80,9 +91,44 @@ async def _fetch_model(config: Config) -> None:
         await trio.sleep(model_files.RETRY_SECONDS)
 
 
+async def retain_daily(
+    retain: Callable[[], Awaitable[bool]], now: Callable[[], int], wait: Callable[[float], Awaitable[None]] = trio.sleep
+) -> Never:
+    """Forget old sessions at most once a day, until cancelled; ``retain`` returns whether it succeeded."""
+    done_at: int | None = None
+    while True:
+        before = now()
+        await wait(LOOK_SECONDS)
+        at = now()
+        if abs((at - before) / 1e6 - LOOK_SECONDS) > STEADY_SECONDS or (done_at is not None and at - done_at < DAY):
+            continue
+        if await retain():
+            done_at = at
+
+
+async def retain_once(config: Config) -> bool:
+    """Forget old sessions in a process of its own: the modules for it take 3 MB."""
+    # Another database than the embedded one has its own vacuum.
+    command = [sys.executable, "-P", "-m", "mnemosyne", "retain", *(["--quick"] if config.dsn else [])]
+    try:
+        done = await trio.run_process(
+            command,
+            check=False,
+            capture_stdout=True,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **as_variables(config)},
+        )
+    except OSError as error:
+        log.warning("old sessions could not be forgotten: %s", error)
+        return False
+    for line in done.stdout.decode(errors="replace").splitlines():
+        log.log(logging.WARNING if done.returncode else logging.INFO, "retain: %s", line)
+    return done.returncode == 0
+
+
 async def _lead(config: Config, database: Database, progress: Progress) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(retain_daily, config, database, now, new_id)
+        nursery.start_soon(retain_daily, partial(retain_once, config), now)
         await follow(await open_index(config, database), database, progress)
 
 

@@ -1,6 +1,6 @@
 """Retention: sessions beyond the limits are forgotten once a day, and not because of a changed clock."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,10 @@ import attrs
 import pytest
 import trio
 
-from mnemosyne.app.retaining import LOOK_SECONDS, Limit, Retained, limits_of, retain, retain_daily
+from mnemosyne.app.process import now
+from mnemosyne.app.retaining import Limit, limits_of, retain
 from mnemosyne.app.storage import event_codec, open_database, storage_of
+from mnemosyne.app.worker import LOOK_SECONDS, retain_daily, retain_once
 from mnemosyne.config import Config, load
 from mnemosyne.domain.ports import Append, Content, Envelope
 from mnemosyne.domain.session.directory import stream_of
@@ -33,23 +35,19 @@ def config_of(dsn: str, folder: Path, **changes: Any) -> Config:
     return attrs.evolve(load({"dsn": dsn, "data_dir": str(folder)}, {}), **changes)
 
 
-async def live(config: Config, start: int, steps: Sequence[int]) -> list[bool]:
-    """Run the retention task; each wait advances the clock by a step (µs). Return whether a session was forgotten
-    before each wait and after the last.
-    """
-    async with open_database(config) as database:
-        clock, left, seen = [start], list(steps), list[bool]()
+async def look(retain: Callable[[], Awaitable[bool]], clock: list[int], steps: Sequence[int]) -> None:
+    """Run the retention task; each wait advances the clock by a step (µs)."""
+    left = list(steps)
 
-        async def wait(seconds: float) -> None:
-            assert seconds == LOOK_SECONDS
-            seen.append(query(database.dsn, FORGOTTEN) != [(0,)])
-            if not left:
-                raise Over
-            clock[0] += left.pop(0)
+    async def wait(seconds: float) -> None:
+        assert seconds == LOOK_SECONDS
+        await trio.lowlevel.checkpoint()
+        if not left:
+            raise Over
+        clock[0] += left.pop(0)
 
-        with pytest.raises(Over):
-            await retain_daily(config, database, lambda: clock[0], lambda: "c", wait)
-        return seen
+    with pytest.raises(Over):
+        await retain_daily(retain, lambda: clock[0], wait)
 
 
 async def record(dsn: str, session: str, at: int, tenant: str = "local") -> None:
@@ -70,10 +68,30 @@ async def test_a_session_is_forgotten_when_it_is_too_old_and_not_when_the_clock_
     await record(dsn, "s", born)
     config = config_of(dsn, tmp_path, retain_days=30)
     young, old = born + DAY, born + 31 * DAY
-    assert await live(config, young, [LOOK]) == [False, False]
-    assert await live(config, young, [30 * DAY]) == [False, False], "the clock was set"
-    assert await live(config, old, [-LOOK]) == [False, False], "and set back"
-    assert await live(config, young, [30 * DAY, LOOK]) == [False, False, True], "it shows at the next look"
+    async with open_database(config) as database:
+        for start, steps, forgotten in (
+            (young, [LOOK], False),
+            (young, [30 * DAY], False),  # the clock was set
+            (old, [-LOOK], False),  # and set back
+            (young, [30 * DAY, LOOK], True),  # it shows at the next look
+        ):
+            clock = [start]
+
+            async def forget(clock: list[int] = clock) -> bool:
+                await retain(config, database, lambda: clock[0], lambda: "c")
+                return True
+
+            await look(forget, clock, steps)
+            assert (query(dsn, FORGOTTEN) != [(0,)]) == forgotten, (start, steps)
+
+
+async def test_a_worker_forgets_old_sessions_and_not_young_ones(tmp_path: Path, dsn: str) -> None:
+    await record(dsn, "old", now() - 31 * DAY)
+    await record(dsn, "young", now() - 29 * DAY)
+    given = {"dsn": dsn, "data_dir": str(tmp_path), "retain_days": 30}
+    assert await retain_once(load(given, {}))
+    assert query(dsn, FORGOTTEN) == [(1,)]
+    assert not await retain_once(load({**given, "dsn": "postgresql://127.0.0.1:9/none"}, {}))
 
 
 async def test_a_quota_forgets_only_that_tenant_s_oldest_sessions(tmp_path: Path, dsn: str) -> None:
@@ -100,16 +118,13 @@ def test_retention_limits_follow_the_settings() -> None:
     assert limits_of(load({}, {}), {"blue", "local"}) == [Limit("local", None, None), Limit("blue", None, None)]
 
 
-async def test_sessions_are_forgotten_once_a_day(tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[int] = []
+async def test_sessions_are_forgotten_once_a_day_and_at_the_next_look_after_a_failure() -> None:
+    clock, done = [0], list[int]()
 
-    async def retain(
-        config: Config, database: object, now: Callable[[], int], *_: object, **_named: object
-    ) -> Retained:
-        done.append(now())
+    async def forget() -> bool:
+        done.append(clock[0])
         await trio.lowlevel.checkpoint()
-        return Retained(())
+        return len(done) > 1
 
-    monkeypatch.setattr("mnemosyne.app.retaining.retain", retain)
-    await live(config_of(dsn, tmp_path), 0, [LOOK] * 200)
-    assert done == [LOOK, LOOK + DAY]
+    await look(forget, clock, [LOOK] * 200)
+    assert done == [LOOK, 2 * LOOK, 2 * LOOK + DAY]

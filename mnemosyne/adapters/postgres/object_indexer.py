@@ -46,8 +46,8 @@ OBJECTS = 256
 EMBEDDED_OBJECTS = 16
 """Objects whose vectors are made in one portion: a second or two of work."""
 
-MOST_TOGETHER = 4 * 1024 * 1024
-"""Bytes of objects that are read together."""
+MOST_TOGETHER = 1024 * 1024
+"""Bytes of objects that are read together: the worker keeps memory for the largest portion."""
 
 POLL_SECONDS = 1.0
 """The interval until the projection has processed an event."""
@@ -165,6 +165,7 @@ class ObjectIndexer:
                 break
             with trio.move_on_at(until):
                 await self._take_vectors(embedder, work)
+        self._texts = {}
         return position
 
     async def _take_words(self, work: IndexWork) -> None:

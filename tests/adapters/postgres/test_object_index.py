@@ -1,5 +1,6 @@
 """The index of objects in PostgreSQL: search results, damaged objects, forgetting, and rebuilding."""
 
+import gc
 import random
 from array import array
 from collections.abc import Awaitable, Callable, Sequence
@@ -184,6 +185,15 @@ async def test_a_rebuilt_index_equals_the_live_one(dsn: str, how: str, monkeypat
             await world.catch_up()
         assert len(asked.of("select digest, size")) > 4 or how != "in small portions"
         assert rows(dsn) == live
+
+
+@pytest.mark.parametrize("embedder", [None, HashedWords()], ids=["words", "words and vectors"])
+async def test_an_index_that_is_up_to_date_keeps_no_text_in_memory(dsn: str, embedder: HashedWords | None) -> None:
+    async with indexing(dsn, embedder) as world:
+        await world.add("s", *FILES)
+        await world.catch_up()
+        gc.collect()
+        assert "_ObjectText" not in {type(each).__name__ for each in gc.get_objects()}
 
 
 @pytest.mark.parametrize("seed", range(2))

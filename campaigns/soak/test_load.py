@@ -56,20 +56,13 @@ def _script(mode: str) -> Script:
     return from_data({"rules": rules})
 
 
-@attrs.frozen
-class Sample:
-    """The resources of a server at a time: memory of each of its processes in MB, file handles of the first."""
-
-    memory: list[float]
-    handles: int
-
-
 @attrs.define
 class Load(Fleet):
     """Clients of one server that also read slowly, or talk without an end; and the server's resources."""
 
     done: Counter[str] = attrs.field(factory=Counter)
-    samples: list[Sample] = attrs.field(factory=list)
+    samples: list[tuple[list[float], int]] = attrs.field(factory=list)
+    """The memory of each of the server's processes in MB, and the file handles of the first, from time to time."""
 
     async def run(self, find: Callable[[], Sequence[int]], seconds: float) -> None:
         """Let them talk for this long, and finish their exchanges; ``find`` gives the ids of the server's processes."""
@@ -91,7 +84,7 @@ class Load(Fleet):
             with suppress(OSError):  # a process has just ended
                 pids = find()
                 memory = [read_memory_mb(pid, "Rss") for pid in pids]
-                self.samples.append(Sample(memory, len(os.listdir(f"/proc/{pids[0]}/fd"))))
+                self.samples.append((memory, len(os.listdir(f"/proc/{pids[0]}/fd"))))
 
     async def _dawdle(self, name: str) -> None:
         while not self.over:
@@ -120,13 +113,14 @@ class Load(Fleet):
             for name, values in (("first byte", self.firsts), ("whole turn", whole))
         )
         held = "; ".join(
-            " and ".join(f"{median(column):.0f}" for column in zip(*(each.memory for each in part), strict=True))
-            + f" MB, {min(each.handles for each in part)} to {max(each.handles for each in part)} handles"
+            " and ".join(f"{median(column):.0f}" for column in zip(*(memory for memory, _ in part), strict=True))
+            + f" MB, {min(handles for _, handles in part)} to {max(handles for _, handles in part)} handles"
             for part in self.quarters()
         )
         return f"{len(whole)} requests, {dict(self.done)}, failed {dict(self.failed)}; {took}; by quarter: {held}"
 
-    def quarters(self) -> list[list[Sample]]:
+    def quarters(self) -> list[list[tuple[list[float], int]]]:
+        """The samples in four parts."""
         quarter = len(self.samples) // 4
         return [self.samples[each * quarter : (each + 1) * quarter] for each in range(4)]
 
@@ -165,14 +159,13 @@ async def test_memory_does_not_grow_with_ended_sessions_in_an_hour(dsn: str, tmp
                 nursery.start_soon(ours.run, lambda: (served.process.pid, served.worker or 0), 60 * MINUTES)
                 nursery.start_soon(theirs.run, lambda: processes_below(pid), 60 * MINUTES)
         print(ours.describe(), f"LiteLLM: {theirs.describe()}", sep="\n")  # noqa: T201
-        verified = await _assert_all_verifies(home)
-        print(f"{verified} turns verified")  # noqa: T201
+        print(f"{(verified := await _assert_all_verifies(home))} turns verified")  # noqa: T201
         home.assert_lawful()
         assert not ours.failed
         assert verified == len(ours.completed) + ours.done.total()
         assert percentile(ours.firsts, 99) < percentile(theirs.firsts, 99)
         first, second, _, last = ours.quarters()
-        assert min(each.handles for each in last) <= min(each.handles for each in first) + HANDLES
+        assert min(handles for _, handles in last) <= min(handles for _, handles in first) + HANDLES
         for number in range(2):
-            before, after = (median(each.memory[number] for each in part) for part in (second, last))
+            before, after = (median(memory[number] for memory, _ in part) for part in (second, last))
             assert after <= GROWS * before

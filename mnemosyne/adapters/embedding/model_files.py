@@ -236,17 +236,15 @@ def put_in_place(data_dir: Path, files: Mapping[str, bytes]) -> Path:
 def from_hub(progress: Progress, base: str = HUB) -> dict[str, bytes]:
     """Download the published files. Raises BadConfiguration if the hub is unreachable or has other files."""
     from http.client import HTTPException  # with urllib.request 0.6 MB, for the worker's whole life
-    from urllib.error import HTTPError
 
     found: dict[str, bytes] = {}
     for part in PARTS:
         url = base + part.name
         try:
             found[part.name] = _fetch(url, part, progress)
-        except HTTPError as error:
-            raise BadConfiguration(f"{url} could not be fetched: status {error.code}.") from None
         except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
+            status = getattr(error, "code", None)  # of an HTTPError
+            reason = f"status {status}" if status else getattr(error, "reason", None) or error
             raise BadConfiguration(f"{url} could not be fetched: {reason}.") from None
         _check(part, found[part.name], url)
     return found

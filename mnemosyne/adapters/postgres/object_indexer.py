@@ -229,7 +229,7 @@ class ObjectIndexer:
             ((each.stream, hash_), read.text[passage.start : passage.end] or read.created.stub)
             for each, wanted in taken.items()
             if wanted
-            for read in (_check_text(texts[each]),)
+            for read in (_check_read(texts[each]),)
             for hash_, passage in wanted.items()
         ]
         at_once = embedder.texts_at_once * self._threads()
@@ -252,7 +252,7 @@ class ObjectIndexer:
             portion.append(each)
 
         async def read(stream: UUID, some: Sequence[IndexedObject]) -> Mapping[IndexedObject, _ObjectText]:
-            return await self._assemble(stream, {each: _check_event(created[each]) for each in some})
+            return await self._assemble(stream, {each: _check_read(created[each]) for each in some})
 
         return await self._read_by_session(portion, read)
 
@@ -320,13 +320,7 @@ _Texts = Mapping[IndexedObject, _ObjectText | Exception]
 """The texts of objects, or the errors of those that cannot be read."""
 
 
-def _check_event(created: ObjectCreated | Exception) -> ObjectCreated:
-    if isinstance(created, Exception):
-        raise created
-    return created
-
-
-def _check_text(read: _ObjectText | Exception) -> _ObjectText:
+def _check_read(read: Result | Exception) -> Result:
     if isinstance(read, Exception):
         raise read
     return read

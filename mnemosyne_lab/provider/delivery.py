@@ -165,7 +165,7 @@ def deliver(
 
 def raw_steps(raw: Raw) -> list[Step]:
     """A literal response."""
-    body = raw.body.encode()
+    body = raw.payload()
     headers = list(raw.headers)
     if not {name.lower() for name, _ in raw.headers} & {"content-length", "transfer-encoding"}:
         headers.append(("content-length", str(len(body))))

@@ -13,6 +13,7 @@ simultaneous clients do not disturb each other. The same data is written in JSON
          {"text": "All tests pass."}]}]}
 """
 
+import base64
 import json
 import tomllib
 from pathlib import Path
@@ -100,6 +101,15 @@ class Raw:
     reason: str = ""
     headers: list[tuple[str, str]] = attrs.field(factory=list)
     body: str = ""
+    base64: str | None = None
+    """The body's bytes, instead of `body`."""
+
+    def payload(self) -> bytes:
+        """The body's bytes. Raises ValueError when `base64` is not base64."""
+        return base64.b64decode(self.base64, validate=True) if self.base64 is not None else self.body.encode()
+
+    def __attrs_post_init__(self) -> None:
+        self.payload()
 
 
 @attrs.frozen(kw_only=True)

@@ -183,7 +183,7 @@ class KnowledgeSource:
         at: int,
         lines: Sequence[str],
     ) -> None:
-        """Keep the summary of a session as it was ``at`` a time for the project's next one, if all of the session's
+        """Keep the summary of a session, as of the time ``at``, for the project's next session, if all of the session's
         clients are the owner's. A session without a folder belongs to no project.
         """
         text = "; ".join(lines)

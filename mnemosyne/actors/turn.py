@@ -109,7 +109,7 @@ class TurnOpener:
     SHA-256 of their credentials; ``finder`` serves all others. ``owners`` distinguishes the owner of the memory from
     strangers; without it all requests are the owner's. ``guard`` enforces the user's limits on cost.
     ``sends``: the proxy itself sends the requests, so that it can add a header. ``keep_files`` saves the client's files
-    for a session's request of this time, and sets the event, for which the reply waits.
+    at a session's request, given its time in µs of UTC, and then sets the event, for which the reply waits.
     """
 
     registry: SessionRegistry
@@ -260,7 +260,7 @@ class Turn:
         self._is_gap = False
         """Whether a part of it could not be recorded."""
         self._files_kept: trio.Event | None = None
-        """Set once the files at its request are saved."""
+        """Set when the files at its request are saved, or cannot be; None if the server saves none."""
 
     # Sending
 

@@ -62,7 +62,7 @@ def write_rollout(folder: Path, point: ForkPoint, project: Path, at: int) -> str
 
 
 def _find_provider(folder: Path, session: str) -> str:
-    """The name of a conversation's provider, without which Codex 0.171.0 continues none in a terminal."""
+    """The name of a conversation's provider; without it, Codex 0.171.0 continues no conversation in a terminal."""
     files = (folder / "sessions").glob(f"*/*/*/rollout-*-{session}.jsonl") if re.fullmatch(r"[\w-]+", session) else ()
     for file in files:
         with suppress(OSError, ValueError, KeyError, TypeError), open_regular(file) as opened:

@@ -28,7 +28,7 @@ QUIET = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "advic
 """Settings with which git runs no programs of the repository except filters."""
 
 LONGEST_SECONDS = 60.0
-"""How long a command of git may take; a reply waits for it."""
+"""The time limit of a git command. A reply may wait for it."""
 
 ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"})
 """Variables that select another repository."""

@@ -115,7 +115,7 @@ class Client:
 
 def recognise(command: Sequence[str]) -> Client | None:
     """Return the client that a command line starts, directly, by path, or through npx, env or similar programs; not
-    through a shell's ``-c``, because arguments behind its command line do not reach the client.
+    through a shell's ``-c``, because arguments after its command line do not reach the client.
     """
     at = _find_name(command)
     return _find_named(command[at - 1]) if at else None

@@ -36,7 +36,7 @@ OWNER_PATH = "/-/owner"
 @attrs.frozen
 class HookEvent:
     """An event of a client. ``resumed``: the session is continued and still has its original memory block. ``session``
-    is the client's id, empty if it sends none.
+    is the client's id of the session, empty if it sends none.
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""Forget old sessions according to ``retain_days``, ``retain_bytes`` and tenants' quotas, and erase what was in the
-trash for too long.
+"""Forget old sessions according to ``retain_days``, ``retain_bytes`` and tenants' quotas, and erase sessions that
+were in the trash for too long.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence

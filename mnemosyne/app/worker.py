@@ -107,8 +107,8 @@ async def retain_daily(
 
 
 async def retain_once(config: Config) -> bool:
-    """Forget old sessions in a process of its own: the modules for it take 3 MB."""
-    # Another database than the embedded one has its own vacuum.
+    """Forget old sessions in another process, because its modules take 3 MB. Return whether it succeeded."""
+    # A database that is not embedded vacuums itself.
     command = [sys.executable, "-P", "-m", "mnemosyne", "retain", *(["--quick"] if config.dsn else [])]
     try:
         done = await trio.run_process(

@@ -116,7 +116,7 @@ def place_sentence(point: ForkPoint) -> str:
 
 
 def find_kept_files(point: ForkPoint) -> Callable[[int], RestoredFiles]:
-    """Find this folder's files after the turn of the fork, as ``find_files``."""
+    """Find this folder's files after the turn of the fork, as ``find_files`` does."""
     return find_files(Path.cwd(), point.stream, point.reached)
 
 

@@ -200,7 +200,7 @@ def _print(running: "RunningReplay", *, live: bool) -> None:
     filled = [match.attempt for match in replay.matches if match.reply is not None]
     if filled:
         places = _name_turns([*{each.version: each for each in filled}.values()])
-        _say(f"not recorded, but in the history of a later request: {plural(len(filled), 'reply')} before {places}")
+        _say(f"not recorded, taken from a later request's history: {plural(len(filled), 'reply')} before {places}")
     if replay.unknown:
         where = "went to the provider" if live else "got an error: not in the record"
         after = replay.unknown_after

@@ -162,7 +162,7 @@ def run(
 
             _print_obstacles(command)
             variables, words = stack.enter_context(open_door(url, config, os.environ, _say)), [*command]
-            variables["MNEMOSYNE_PORT"] = url.rpartition(":")[2]  # hooks find the server by it, and not by a base URL
+            variables["MNEMOSYNE_PORT"] = url.rpartition(":")[2]  # by it, not by a base URL, hooks find the server
         else:
             variables = _client_environment(command, config, url, mode, choices)
             words = command_line(command, Route(url, config.upstream))
@@ -196,7 +196,7 @@ def _behind_door(config: Config, options: Mapping[str, object], *, manage: bool,
 
 
 def _keep_files() -> dict[str, str]:
-    """The variable of a server that saves the files of this folder's working tree. Raises NotFound outside of one."""
+    """The variable that makes a server save the files of this folder's working tree. Raises NotFound outside of one."""
     from mnemosyne.adapters.git_worktree import GitWorktree
     from mnemosyne.app.kept_files import FOLDER_VARIABLE
 
@@ -273,7 +273,7 @@ def refuse_unfindable(program: str) -> None:
 def _server(
     config: Config, command: Sequence[str], environ: Mapping[str, str], *, alone: bool
 ) -> Iterator[tuple[str, StartedServer | None]]:
-    """A running server, or one for this run with these variables; with ``alone`` always the latter."""
+    """A running server, or one started for this run with these variables; ``alone`` always starts one."""
     found = find_server(config, _say) if not alone else None
     if found is not None and found.serves(config) and not _needs_own_limits(found, config, command):
         yield found.url, None

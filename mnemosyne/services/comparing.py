@@ -75,7 +75,7 @@ async def _read_summary(models: ReadModels, line: RecordedLine, run: Run) -> Run
     branches = _list_branches(line.history, line.branch)
     turns = [row for row in timeline.turns if row["branch"] in branches]
     billed = attrs.evolve(timeline, turns=turns, helpers=timeline.helpers if len(turns) == len(timeline.turns) else ())
-    # The last calls and results have no objects. A run's own calls come back after its first turn.
+    # The last calls and results have no objects. A request has the run's own calls from its second turn on.
     first, elements = line.history.line(line.branch).inherited + 1, run.request.get(run.dialect.array, ())
     own = [run.dialect.read_message(one)["content"] for one, at in zip(elements, run.turns, strict=False) if at > first]
     blocks = [block for content in own for block in content_blocks(content)] + run.dialect.reply_content(run.reply)

@@ -28,8 +28,8 @@ class ForkPoint:
     ``request`` is the client's request, ``reply`` the reply as it saw it, in the client's own ``dialect``. ``calls``
     are the ids of the reply's calls, ``results`` the elements of the next request that answer them.
 
-    ``reached`` is the time in µs of UTC at which the files were those after the turn: the arrival of the next request,
-    or of its own if the reply has no calls. ``stream`` is the session's id in the log.
+    ``reached`` is the time, in µs of UTC, at which the files were in their state after the turn: the arrival of the
+    next request, or of the turn's own if its reply has no calls. ``stream`` is the session's id in the log.
     """
 
     client: str
@@ -128,8 +128,8 @@ async def find_fork_point(archive: Archive, wanted: str, at: int | str | None, b
 async def _read_results(
     archive: Archive, stream: UUID, history: History, branch: str, attempt: Attempt, calls: Collection[str]
 ) -> tuple[tuple[Mapping[str, Any], ...], int]:
-    """The elements of the next request on the branch, or on the one that it left, that answer these calls of a reply,
-    and its time; none unless all are answered, and the time of the attempt.
+    """The elements that answer these calls of a reply, in the next request on the branch or its parent, and the time of
+    that request; no elements, and the attempt's time, unless all calls are answered.
     """
     dialect, turn = history.dialect_of(branch), attempt.began.turn + 1
     lines = [history.line(each) for each in dict.fromkeys((branch, attempt.began.branch))]

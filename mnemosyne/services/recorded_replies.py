@@ -55,8 +55,8 @@ class RepeatedRequest:
 
 @attrs.define
 class _Recorded:
-    """A recorded request that is answered when a client repeats it. With ``reply`` it is an earlier one than that of
-    ``attempt`` and not recorded: it ends before these elements, which are its reply.
+    """A request that is answered when a client repeats it: the one of ``attempt`` or, with ``reply``, an earlier one
+    that was not recorded. The latter ends before these elements of the recorded request, which are its reply.
     """
 
     attempt: Attempt
@@ -70,7 +70,7 @@ class _Recorded:
 @attrs.define
 class Replay:
     """One run of a client against the record. ``matches`` are its recorded requests, in the order in which they came;
-    ``unknown`` is the number of the others, and ``unknown_after`` the match before the first of them. ``folder`` is
+    ``unknown`` is the number of other requests, and ``unknown_after`` the match before the first of them. ``folder`` is
     where the session worked, None if no request names it, and ``forgotten`` are the requests whose content is gone.
     ``programs`` are the clients that sent requests, with their versions.
     """
@@ -133,7 +133,7 @@ class Replay:
         compared = []
         for each in candidates[:CANDIDATES]:
             recorded, is_masked = await self._read_request(each)
-            # Otherwise it is another kind of request, such as one for a title.
+            # If both differ, the recorded request is of another kind, such as one for a title.
             if each.last == last or request_matching.offers_alike(recorded, request):
                 now = json_values.read(credentials.mask_bytes(body)) if is_masked else request
                 compared.append((each, request_matching.compare(recorded, now)))
@@ -141,7 +141,7 @@ class Replay:
             prompt = request_matching.find_prompt(request, dialect)
             compared = [(each, found) for each, found in compared if not each.is_used and not (
                 prompt and found.differs_in(prompt)
-                # Claude Code 2.1.332 puts texts of its own before the prompt for some models, and behind it for others.
+                # Claude Code 2.1.332 puts its own texts before the prompt for some models and after it for others.
                 and not (each.last == last and found.differs_in("model"))
             )]  # fmt: skip
         if not compared:

@@ -41,4 +41,4 @@ async def test_files_that_cannot_be_saved_are_reported_and_do_not_hold_the_reply
     (project / ".git/mnemosyne/lock").mkdir(parents=True)
     await keep_files(GitWorktree.around(project), SESSION, 5, done := trio.Event())
     assert done.is_set()
-    assert "files at a request of session 00000000-0000-0000-0000-000000000001 are not saved" in caplog.text
+    assert "files at a request of session 00000000-0000-0000-0000-000000000001 could not be saved" in caplog.text

@@ -235,7 +235,7 @@ def put_in_place(data_dir: Path, files: Mapping[str, bytes]) -> Path:
 
 def from_hub(progress: Progress, base: str = HUB) -> dict[str, bytes]:
     """Download the published files. Raises BadConfiguration if the hub is unreachable or has other files."""
-    from http.client import HTTPException  # with urllib.request 0.6 MB, for the worker's whole life
+    from http.client import HTTPException  # not above: it would take 0.6 MB of an idle worker
 
     found: dict[str, bytes] = {}
     for part in PARTS:

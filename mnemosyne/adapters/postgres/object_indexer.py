@@ -47,7 +47,7 @@ EMBEDDED_OBJECTS = 16
 """Objects whose vectors are made in one portion: a second or two of work."""
 
 MOST_TOGETHER = 1024 * 1024
-"""Bytes of objects that are read together: the worker keeps memory for the largest portion."""
+"""Maximum bytes of the objects that are read at once: the worker keeps the memory of its largest read."""
 
 POLL_SECONDS = 1.0
 """The interval until the projection has processed an event."""

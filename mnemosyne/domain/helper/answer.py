@@ -62,7 +62,7 @@ class HelperQuestion:
 
     @property
     def searched(self) -> str:
-        """The words that find passages: names that a helper guesses wrong must not hide what the question finds."""
+        """The text to search for: with the question in it, a helper's wrong guesses hide none of its passages."""
         return f"{self.question} {self.look_for}".strip()
 
 

@@ -87,7 +87,7 @@ def order_facts(
     prompt: str, branch: str, turn: int, context: Any = None, answered: str = "", stored: Sequence[bytes] = ()
 ) -> Iterator[HelperOrder]:
     """The orders for a prompt: one for each part. The first part has the reply that the prompt ``answered``. ``stored``
-    are contents of its request: an order that waits ends when they are forgotten.
+    are digests of contents of its request: a waiting order ends when they are forgotten.
     """
     texts = {each.hex(): each for each in stored}
     step = LONGEST_PART - OVERLAP

@@ -38,8 +38,8 @@ class HelperImage:
 
 @attrs.frozen(kw_only=True)
 class HelperPrompt:
-    """A prompt for a model, whose answer must match the JSON Schema ``schema``, which its task adds, in at most
-    ``most_tokens`` tokens.
+    """A prompt for a model. The answer must match the JSON Schema ``schema``, which the prompt's task adds, and have at
+    most ``most_tokens`` tokens.
     """
 
     system: str = attrs.field(repr=False)

@@ -129,7 +129,7 @@ def order_summary(
             context=context,
         ),
         contents={each.id: each.content for each in said} | dict(zip((_REPLY,), replies, strict=False)),
-        texts={each.hex(): each for each in stored},  # an order that waits ends when its session is forgotten
+        texts={each.hex(): each for each in stored},  # a waiting order ends when its session is forgotten
     )
 
 

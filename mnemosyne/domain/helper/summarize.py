@@ -150,7 +150,7 @@ def _verify(inputs: SummaryInputs, answer: Mapping[str, Any]) -> Accepted[Propos
         return Rejected(("the answer does not match the schema",))
     kept, sentences = drop_inventions(inputs.full, summary)
     given = {name: [each for each in phrases or () if each != _EXAMPLE] for name, phrases in lists.items()}
-    known = dict.fromkeys(given, inputs.full) | {"can_answer": kept}  # a promise is about what the summary has
+    known = dict.fromkeys(given, inputs.full) | {"can_answer": kept}  # the summary itself must answer these
     grounded = {name: [each for each in given[name] if not drop_inventions(known[name], each)[1]] for name in given}
     phrases = sum(len(given[name]) - len(grounded[name]) for name in given)
     dropped = [(sentences, "sentence"), (phrases, "phrase")]

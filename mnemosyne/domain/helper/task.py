@@ -114,8 +114,8 @@ def write_prompt(
     most_tokens: int,
     images: tuple[HelperImage, ...] = (),
 ) -> HelperPrompt:
-    """The prompt of a task. ``texts`` are data with a title each; they are enclosed in lines with a hash of them, which
-    no text can contain. Credentials are masked.
+    """The prompt of a task. ``texts`` are data, each with a title. Lines with a hash of all texts enclose them; no text
+    can contain this hash. Credentials are masked.
     """
     masked = [(credentials.mask(title), credentials.mask(text)) for title, text in texts]
     together = "\0".join(part for pair in masked for part in pair)

@@ -443,7 +443,7 @@ class _Wanted:
 
 
 def body_of(history: History, event: int) -> Recipe:
-    """The recipe of the body that the event of a version recorded. Raises LogFailed if the events yield none."""
+    """The recipe of the body that the event with this version recorded. Raises LogFailed if the events yield none."""
     sent = history.bodies.get(event)
     wanted = [_Wanted(0, sent.size, 0)] if sent is not None and sent.size else []
     found: list[tuple[int, Piece | Withheld]] = []

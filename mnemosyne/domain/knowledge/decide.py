@@ -290,8 +290,8 @@ def _shorten(text: str) -> str:
 
 
 def _remember(draft: EntryDraft, known: Knowledge, at: int, write: str) -> WriteOutcome:
-    """Write an entry, unless it is known. A session's summary replaces an earlier session's; one that was delayed does
-    not replace a later session's.
+    """Write an entry, unless it is known. A session's summary replaces an earlier session's; a delayed summary does not
+    replace a later session's.
     """
     draft, standing = _clean(draft), known.standing(at)
     last = [each for each in standing if draft.kind is each.kind is EntryKind.SESSION_SUMMARY][-1:]

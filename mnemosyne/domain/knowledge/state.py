@@ -240,7 +240,7 @@ class _Folding:
                 self._change(replaced, replaced_by=None)
                 self._hand_over_links(made, replaced)
         for confirmed, before in record.confirmed:
-            if confirmed in self.entries:  # its writing may have been undone since
+            if confirmed in self.entries:  # another undo may have removed it since
                 self._change(confirmed, confirmed_at=before)
         for ended in record.ended:
             self._change(ended, valid_until=None, ended=None, ended_by=None)

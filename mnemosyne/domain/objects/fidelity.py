@@ -51,8 +51,8 @@ class Cause(Enum):
     PREFETCH = "prefetch"
     """A person asked to see it again. In older logs also: prefetched for the user's message."""
     ATTEMPT = "attempt"
-    """The client retried the turn, or the provider refused a request as too long and the proxy repeated it: content
-    restored for one request is missing from another.
+    """The client retried the turn, or the provider refused the request as too long and the proxy repeated it: content
+    that was restored for one attempt is missing from another.
     """
 
 

@@ -22,7 +22,7 @@ LOST_WORDS = 150
 """Characters for the list of lost specifics of a rendition: enough to name every kind."""
 
 NEED_WORDS = 90
-"""Characters for the phrases that a writer declared: what a rendition dropped, answers, or is needed for."""
+"""Maximum characters for the phrases that a writer declared: the losses, answers, or uses of the full text."""
 
 _LONGEST_EXAMPLE = 60
 _NUMBERS = re.compile(r"\d+")
@@ -96,9 +96,9 @@ def render_phrases(phrases: Sequence[str]) -> str:
 
 
 def describe_form(obj: MemoryObject, fidelity: Fidelity) -> str:
-    """The line about a recorded rendition that the model gets: its level and size, and those of the level above; its
-    losses, as its writer declared them and as counted; the questions that it answers; and the others, for which the
-    model has to ask. A part of a file answers for its lines alone.
+    """The line that describes a recorded rendition to the model: its level and tokens, and those of the levels above;
+    its losses, as its writer declared them and as counted; questions that it answers; and questions that need the full
+    text. A part of a file answers questions about its own lines only.
     """
     losses = obj.renditions[fidelity].losses
     facts = {

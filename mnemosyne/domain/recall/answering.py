@@ -108,8 +108,8 @@ def question_for(
     again: HelperQuestion | None = None,
 ) -> HelperQuestion | None:
     """The question for a helper model with these sources of ``objects``; None if there is no text. ``again`` is the
-    first question with its passages and the words to look for: then question and words found the sources, and those
-    passages are left out.
+    first question, with its passages and the words to look for: if it is given, question and words found the sources,
+    and its passages are left out.
     """
     words, most = question, HELPER_TOKENS
     if again is not None:

@@ -1,8 +1,7 @@
-"""The texts from which a question is answered: tool results, the user's prompts, and the model's
-conclusions.
+"""The texts from which a question is answered: tool results, the user's prompts, and the model's conclusions.
 
-The roles and positions of blocks decide. Text that the client added (system prompt, reminders, tool definitions) is no
-source, and neither is the last sentence of an assistant's text before a tool call, which announces the call.
+The roles and positions of blocks decide. Text that the client added (system prompt, reminders, tool definitions) is not
+a source, and neither is the last sentence of an assistant's text before a tool call, which announces the call.
 """
 
 from bisect import bisect_right
@@ -84,7 +83,7 @@ def _author(obj: MemoryObject, number: int) -> int:
 
 
 def may_be_quoted(obj: MemoryObject) -> bool:
-    """Whether an object may have text of a tool, the user, or a conclusion."""
+    """Whether an object may contain a source."""
     return obj.holds_content and not obj.forgotten and UNCHANGED not in obj.tags and not is_operators(obj.tags)
 
 
@@ -114,8 +113,8 @@ def read_sources(
 
 
 def _spans(parts: Sequence[TextPart]) -> list[Span]:
-    """The spans of characters that may be quoted, of a text before a call without its last sentence; parts that follow
-    each other are one span.
+    """The spans of characters that may be quoted. The last sentence of a text before a call may not; adjacent parts
+    form one span.
     """
     spans: list[Span] = []
     start = 0

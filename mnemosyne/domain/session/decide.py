@@ -49,7 +49,7 @@ CHAIN_BYTES = 16
 
 
 class RecordedCommand:
-    """A command that is recorded unchanged. It also inherits from its event, first, and so has its fields."""
+    """A command that is recorded unchanged. Its first base class is its event, whose fields it inherits."""
 
     __slots__ = ()
 

@@ -108,7 +108,7 @@ def summary_after(before: SessionSummary | None, event: HelperWorked) -> Session
         return before
     known = before or SessionSummary(branch=event.branch, turn=event.turn)
     if known.branch == event.branch and event.turn < known.turn:
-        return known  # it was delayed
+        return known  # this summary was delayed
     found = _read(event.record)
     if not found:
         return attrs.evolve(known, branch=event.branch, turn=event.turn)

@@ -144,7 +144,7 @@ class HelperAnswer:
     nanodollars: int = 0
 
     def as_fields(self) -> dict[str, Any]:
-        """Its fields, without those of a subclass."""
+        """The fields of an answer, without the fields of a subclass."""
         return {name: getattr(self, name) for name in attrs.fields_dict(HelperAnswer)}
 
 

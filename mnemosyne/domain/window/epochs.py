@@ -126,8 +126,8 @@ def list_leaving(
     asked: PendingRequest, session: Session, situation: Situation, sizes: Sizes
 ) -> list[tuple[MemoryObject, Fidelity]]:
     """The objects that a rewrite a few turns after this request would degrade, with their fidelities, the largest
-    saving first. Objects of images are always among them: if the window fills up, they leave without warning, and
-    nothing but a helper's caption keeps what they show.
+    saving first. Objects with images are always among them: a full window evicts them without warning, and only
+    a helper's caption keeps their content.
     """
     candidates = candidates_of(asked, session, sizes)
     in_full = [each.key for each in candidates if each.fidelity is Fidelity.FULL]

@@ -75,7 +75,7 @@ LONGEST_WHOLE = 8 * 1024 * 1024
 
 
 class DescribeReply(Protocol):
-    """Returns the reply with this message and this body, as one dialect has them."""
+    """Returns one dialect's description of a reply with this message and this body."""
 
     def __call__(self, message: Mapping[str, Any], body: bytes, *, complete: bool) -> Reply: ...
 
@@ -86,7 +86,7 @@ class ReplyReader(ABC):
     def __init__(self, describe: DescribeReply) -> None:
         self._describe = describe
         self._raw: list[bytes] | None = None
-        """The bytes of a reply that is not streamed, as they arrive."""
+        """The received bytes of a reply that is not streamed; None for a stream."""
         self._has_whole = False
 
     @abstractmethod

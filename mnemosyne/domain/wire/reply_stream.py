@@ -34,7 +34,7 @@ def stream_reply(message: Message, dialect: Dialect, *, complete: bool) -> Itera
 
 
 def join_reply(elements: Sequence[Message], dialect: Dialect, model: object) -> Message:
-    """A complete reply from the elements of a later request in which its client sent it back."""
+    """Join a complete reply from the elements of a later request in which the client sent it back."""
     items = [{key: value for key, value in each.items() if key not in EVERYWHERE} for each in elements]
     whole = {"id": f"msg_{sha256(as_json(items)).hexdigest()[:24]}", "model": model}
     if dialect.name == "responses":

@@ -70,7 +70,7 @@ def find_place(request: Any, dialect: Dialect) -> Place:
 
 
 def find_replies(request: Any, dialect: Dialect) -> Iterator[tuple[int, int]]:
-    """The replies in the history of a parsed request, the last first: their ranges of elements."""
+    """The element ranges of the replies in a parsed request's history, the last reply first."""
     elements = _elements(request, dialect)
     numbers = reversed(range(len(elements)))
     for is_reply, run in groupby(numbers, lambda number: _find_calls(elements[number], dialect) is not None):
@@ -89,7 +89,7 @@ def _find_calls(element: Any, dialect: Dialect) -> tuple[str, ...] | None:
 
 
 def find_last(request: Any, dialect: Dialect) -> bytes:
-    """A digest of the last block of a parsed request that is of no system message, without the parts that may vary."""
+    """A digest of a parsed request's last block outside system messages, without the parts that may vary."""
     elements = (each for each in reversed(_elements(request, dialect)) if isinstance(each, dict))
     ends = islice((each for each in elements if dialect.read_message(each).get("role") != "system"), 1)
     blocks = ((content_blocks(each.get("content")) or [each])[-1].items() for each in ends)
@@ -104,7 +104,7 @@ def offers_alike(request: Any, other: Any) -> bool:
 
 
 def find_prompt(request: Any, dialect: Dialect) -> str | None:
-    """The path of the prompt at the end of a parsed request, where system messages may follow; None without one."""
+    """The path of the prompt that ends a parsed request, apart from system messages after it; None without one."""
     for number, element in reversed([*enumerate(_elements(request, dialect))]):
         message = dialect.read_message(element) if isinstance(element, dict) else {}
         if message.get("role") != "system":

@@ -66,7 +66,7 @@ _STATUS: tuple[tuple[type[MnemosyneError], int], ...] = (
 
 
 def create_pages(page_context: PageContext, access: Access, log_options: str = "") -> QuartTrio:
-    """Create the application that shows a log. Commands on the pages find it by ``log_options``."""
+    """Create the application that shows a log. Commands on the pages name the log by ``log_options``."""
     app = QuartTrio(__name__, static_folder="static", static_url_path="/-/static", template_folder="templates")
     app.jinja_env.filters.update(FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True

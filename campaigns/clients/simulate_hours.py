@@ -1,7 +1,7 @@
 """The long session without clients: ``python -m campaigns.clients.simulate_hours TARIFF [STEPS]``.
 
 It plays ``ten_hours.txt``, or another file of ``draw_steps.py``, through the real planner, with the sizes of Codex and
-its default model, and prints the reads again. Sizes are estimates, an object is a call, and no cache entry expires.
+its default model, and counts the rereads. Sizes are estimates, each call makes one object, and no cache entry expires.
 """
 
 import sys
@@ -20,26 +20,26 @@ from mnemosyne.domain.window.ages import AGES, EDITED, Age, Candidate, Later, Qu
 from mnemosyne.domain.window.planning import RULE, Rule, Situation, planner
 
 TOKENS, CALL = Fraction(366, 1000), 325
-"""Tokens of a character for the scripted provider, and characters around the result of a call."""
+"""Tokens per character of the scripted provider, and characters of a call around its result."""
 
 HEAD, FIXED = 26_000, 200
-"""Tokens of instructions and tools; Codex sends them as messages, so that the planner sees fewer as fixed."""
+"""Tokens of instructions and tools. Codex sends them as messages, so the planner counts only ``FIXED`` as fixed."""
 
 LINE, SUMMARY, CHARACTERS = 45, 2_000, 54
-"""Tokens that name an evicted object, and of the client's own summary; characters of a line."""
+"""Tokens of the line about an evicted object, tokens of the client's own summary, and characters of a file's line."""
 
 PRICES = {
     "codex": (Fraction(1, 20), Fraction(5, 4)),
     "api-5m": (Fraction(1, 10), Fraction(5, 4)),
     "quota": (Fraction(1), Fraction(1)),
 }
-"""Of a token that is read from the cache, and of one that is written to it."""
+"""Prices of a cache read and a cache write, relative to a token of plain input."""
 
 LIMIT = 467_000
-"""Where the server takes this model's client to compact, in tokens: the limit, where none is set."""
+"""Tokens at which, as the server assumes, this model's client compacts: the limit if none is set."""
 
 COMPACTS = (120_000, 258_000, 450_000)
-"""In the campaign; by default, Codex with most models, and with its default one."""
+"""Tokens at which Codex compacts: in the campaign, by default with most models, and with its default model."""
 
 
 @attrs.define
@@ -59,8 +59,8 @@ class Shown:
 
 @attrs.define(kw_only=True)
 class Run:
-    """A session: managed in a ``window``, or unmanaged with a client that ``compacts`` at so many tokens. With
-    ``knows``, files that no later step needs are released, and the others stay.
+    """A session: managed in a ``window``, or unmanaged with a client that ``compacts`` at this number of tokens. With
+    ``knows``, it releases the files that no later step needs and keeps the others.
     """
 
     plan: Plan
@@ -76,11 +76,11 @@ class Run:
     edited: dict[tuple[int, int], int] = attrs.field(factory=dict)
     counts: Counter[str] = attrs.field(factory=Counter)
     lowered: dict[str, bool] = attrs.field(factory=dict)
-    """Objects below L1, and whether they were read again."""
+    """Whether each object that was lowered below L1 was read again, by its key."""
     reuse: dict[Quotable, Reuse] = attrs.field(factory=dict)
     billed: Fraction = Fraction(0)
     shadow: Fraction = Fraction(0)
-    """The bill if nothing ever left the window. That is too much from 467,000 tokens on, where it no longer binds."""
+    """The bill without evictions. It is too high above 467,000 tokens, but has no effect there."""
     whole: int = 0
     prompt: int = 0
     new: int = HEAD
@@ -110,7 +110,7 @@ class Run:
         return self
 
     def find(self, part: Part) -> list[Shown]:
-        """What shows the current text of a line."""
+        """The results that show the current text of a line."""
         since = self.edited.get((part.file, part.used), -1)
         return [s for s in self.shown if s.each.source_key == str(part.file) and s.at >= since and s.has(part.used)]
 
@@ -129,7 +129,7 @@ class Run:
         kind = ObjectKind.TOOL_RESULT if "run" in tags else ObjectKind.FILE_CONTEXT
         full = int(TOKENS * (CALL + (size or CHARACTERS * len(lines))))
         extract = full - 40 if EDITED in tags else 230 + 14 * isqrt(full)
-        if EDITED in tags:  # it is a use of the newest read of the file, and none of them is current any more
+        if EDITED in tags:  # an edit uses the newest read of the file and outdates all of them
             reads = [s for s in self.shown if s.each.source_key == str(file) and "read" in s.each.tags]
             for number, old in enumerate(reversed(reads)):
                 used = old.each.last_use if number else self.turn
@@ -223,7 +223,7 @@ class Run:
         return found
 
     def _list_needed(self, at: int) -> set[str]:
-        """The newest object in full for each later use or edit."""
+        """The keys of the newest objects that show the lines of later uses and edits."""
         steps = [p for kind, p in zip(self.plan.kinds[at:], self.plan.parts[at:], strict=True) if kind in USES and p]
         return {found[-1].each.key for part in steps if (found := self.find(part))}
 
@@ -233,7 +233,7 @@ def _around(part: Part) -> range:
 
 
 def stay(times: int) -> Rule:
-    """The rule with files staying so many times as long."""
+    """The rule under which files may stay this many times as long."""
     ages: dict[str, Any] = {}
     for name in ("whole", "part", "whole_edited", "part_edited"):
         age = getattr(AGES, name)

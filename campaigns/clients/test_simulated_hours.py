@@ -1,4 +1,4 @@
-"""The simulated long session: who lacks nothing reads nothing again."""
+"""The simulated long session: an agent rereads only text that left its window."""
 
 from fractions import Fraction
 from typing import Any
@@ -15,7 +15,7 @@ WINDOW = {"window": 60_000, "limit": 60_000}
     ("settings", "is_again"),
     [({}, False), ({"compacts": 60_000}, True), (WINDOW, True), (WINDOW | {"knows": True}, False)],
 )
-def test_read_again_follows_only_what_left_the_window_before_its_use(settings: dict[str, Any], is_again: bool) -> None:
+def test_only_text_that_left_the_window_before_its_use_is_read_again(settings: dict[str, Any], is_again: bool) -> None:
     plan = Plan.load()
     plan.kinds, plan.sizes, plan.parts = plan.kinds[:250], plan.sizes[:250], plan.parts[:250]
     run = Run(plan=plan, read=Fraction(1, 20), write=Fraction(5, 4), **settings).play()

@@ -126,7 +126,7 @@ async def submit_a_prompt(stage: Stage, _clock: Clock) -> Client:
 
 
 SCENES = {recall_notes: SMALL, return_later: None, submit_a_prompt: None}
-"""What is played, and the window for it. Together they order every task."""
+"""The scenes and their windows. Together they order every background task."""
 
 
 class Promising(Copying):
@@ -164,7 +164,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @attrs.define(eq=False)
 class Shown:
-    """A model whose answers are shown by pytest -s."""
+    """Prints a model's answers, for pytest -s."""
 
     model: HelperModel
     name: str
@@ -211,7 +211,7 @@ ASKED: Sequence[tuple[HelperTask[Any, Any], Any]] = (
     ),
     (JUDGE_RUNS, RunPair("Set the limit of retries.", *RUNS)),
 )
-"""What is asked outside the background: a question, one that asks for a second look, that look, and the judges."""
+"""The tasks outside the background: an answerable question, an unanswerable one, its second look, and the judges."""
 
 
 async def test_an_answer_or_a_verdict_is_verified_or_rejected_with_a_reason(local: LocalServer) -> None:
@@ -226,7 +226,9 @@ async def test_an_answer_or_a_verdict_is_verified_or_rejected_with_a_reason(loca
             match reply.verdict:
                 case Accepted(result=result) as accepted:
                     assert task.read(inputs, accepted.text) == attrs.evolve(accepted, dropped=())
-                    assert task is not ANSWER or not (inputs.look_for and result.look_for), "there is no third look"
+                    assert task is not ANSWER or not (inputs.look_for and result.look_for), (
+                        "a second look asks for no third one"
+                    )
                 case Rejected(reasons=reasons):
                     assert all(reasons)
 

@@ -1,5 +1,5 @@
-"""Claude Code in a terminal: a fact that a person types in two sessions is told to a later one, and one in the
-argument of a script is not.
+"""Claude Code in a terminal: a fact that a person types in two sessions reaches a later session, and a fact in the
+argument of a script does not.
 """
 
 import json
@@ -48,7 +48,7 @@ def entries(workspace: Workspace) -> list[Any]:
 
 
 def type_prompt(workspace: Workspace, prompt: str, config: Path, until: Callable[[list[Any]], bool]) -> None:
-    """Type a prompt into a new session, and leave it once the memory holds these entries."""
+    """Type a prompt into a new session; kill the client when ``until`` is true of the entries about the fact."""
     command = [*MNEMOSYNE, "run", *workspace.server.options, "--", "claude"]
     process, terminal = pty.fork()
     if not process:
@@ -83,7 +83,7 @@ def _read_until(terminal: int, words: str) -> None:
 
 
 @pytest.mark.release
-def test_a_fact_typed_in_two_sessions_is_told_to_a_later_one(programs: Path, server: Server, tmp_path: Path) -> None:
+def test_a_fact_typed_in_two_sessions_reaches_a_later_one(programs: Path, server: Server, tmp_path: Path) -> None:
     workspace = open_workspace(CLAUDE_CODE, programs, server, tmp_path)
     config = server.data_dir.parent / ".claude"  # where the server looks for transcripts
     config.mkdir()

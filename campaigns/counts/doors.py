@@ -263,8 +263,8 @@ class Counted(Serving):
 
 @asynccontextmanager
 async def counted_server(folder: Path, dsn: str, mode: Mode) -> AsyncIterator[Counted]:
-    """A server on a database; its provider answers when the server has finished the work that a request caused, as a
-    real provider is slower than the server.
+    """A server on a database. Its provider answers after the server has finished the work that a request caused,
+    because a real provider is slower than the server.
     """
     with open_doors() as doors, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Standin, "_respond", _answer_when_idle(Standin._respond, doors))

@@ -37,8 +37,8 @@ from mnemosyne.services.sessions import Archive
 from mnemosyne_lab.provider.server import HttpExchange, Standin
 from tests.http.managing import bare
 
-# The rules for a request to the provider that only a comparison with the client's own request shows, written from the
-# API's documentation. The strict scripted provider checks single requests and signatures; what it finds is a fault too.
+# The rules for a request to the provider that need a comparison with the client's own request, written from the API's
+# documentation. The strict scripted provider checks single requests and signatures; its violations are faults, too.
 
 OURS_TO_CHANGE = ("messages", "tools", "system")
 
@@ -76,7 +76,7 @@ def _frame(body: Json, client: Json) -> Iterator[str]:
     if bare(body.get("tools", []))[: len(own)] != own:
         yield "the client's tools were changed"
     if {*names[len(own) :]} - MEMORY_TOOLS:
-        yield f"tools of nobody: {names[len(own) :]}"
+        yield f"tools of neither the client nor the proxy: {names[len(own) :]}"
     if not own and names:
         yield "tools where the client has none"
 
@@ -98,12 +98,12 @@ def _kept(body: Json, client: Json, said: ProviderOutput) -> Iterator[str]:
         for block in message["content"]:
             kind = str(block["type"])
             if kind in THINKING and not said.holds(block):
-                yield f"thinking that nobody said: {json.dumps(block)[:120]}"
+                yield f"thinking that the provider never sent: {json.dumps(block)[:120]}"
             elif kind.startswith(("server_", "mcp_")) or kind.endswith("_tool_result") or kind == "fallback":
                 if not said.holds(block) and json.dumps(bare(block), sort_keys=True) not in known:
-                    yield f"a block of the provider's was changed: {json.dumps(block)[:120]}"
+                    yield f"a block from the provider was changed: {json.dumps(block)[:120]}"
             elif kind == "tool_use" and is_hidden(block) and not said.holds(block):
-                yield f"a hidden call that nobody made: {json.dumps(block)[:120]}"
+                yield f"a hidden call that the model never made: {json.dumps(block)[:120]}"
         for each in attachments_in(message["content"]):
             if json.dumps(each, sort_keys=True) not in attached:
                 yield f"an attachment was changed: {json.dumps(each)[:120]}"
@@ -116,11 +116,11 @@ def _kept(body: Json, client: Json, said: ProviderOutput) -> Iterator[str]:
         ]
         for block in operators:
             if json.dumps(bare(block), sort_keys=True) not in sent:
-                yield f"words of the operator's are not there: {json.dumps(block)[:120]}"
+                yield f"operator text is missing: {json.dumps(block)[:120]}"
     if client["messages"][-1]["role"] == "user":
         for block in blocks_of(client["messages"][-1]["content"]):
             if json.dumps(bare(block), sort_keys=True) not in sent:
-                yield f"what is new was not sent as it is: {json.dumps(block)[:120]}"
+                yield f"a new block was not sent unchanged: {json.dumps(block)[:120]}"
 
 
 # The judge

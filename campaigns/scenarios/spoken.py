@@ -42,7 +42,7 @@ class ReadReply:
     faults: list[str] = attrs.field(factory=list)
     usages: list[Json] = attrs.field(factory=list)
     error: str | None = None
-    """The type of the error that came, as a body or as an event."""
+    """The type of an error, which arrived as a body or an event."""
     ended: bool = False
 
     @property
@@ -78,10 +78,10 @@ def read_whole(reply: ReadReply, raw: bytes, *, cut: bool) -> Json | None:
 
 
 def read_events(reply: ReadReply, raw: bytes, *, cut: bool) -> Iterator[Json]:
-    """The events of a stream. The end of a stream in OpenAI's form is one of the type ``done``."""
+    """The events of a stream. The end mark of OpenAI's streams is an event of the type ``done``."""
     frames = raw.split(b"\n\n")
     if frames.pop() and not cut:
-        reply.faults.append("the stream ends in the midst of a frame")
+        reply.faults.append("the stream ends within a frame")
     for frame in frames:
         lines = [line for line in frame.split(b"\n") if line and not line.startswith(b":")]
         fields = dict(line.split(b": ", 1) for line in lines)
@@ -91,7 +91,7 @@ def read_events(reply: ReadReply, raw: bytes, *, cut: bool) -> Iterator[Json]:
             try:
                 event = json.loads(fields[b"data"])
             except (KeyError, ValueError):
-                reply.faults.append(f"a frame that is no event: {frame[:80]!r}")
+                reply.faults.append(f"a frame without an event: {frame[:80]!r}")
                 continue
             if fields.get(b"event", b"").decode() != event.get("type", ""):
                 reply.faults.append(f"an event is named {fields.get(b'event')!r} and is {event.get('type')!r}")
@@ -118,7 +118,7 @@ class _Stream:
     def _take(self, event: Json) -> None:
         kind = event["type"]
         if self._reply.ended or self._reply.error is not None:
-            self._fault(f"{kind} behind the end")
+            self._fault(f"{kind} after the end")
         if kind not in ("message_start", "ping", "error") and not self._reply.message:
             self._fault(f"{kind} before message_start")
         match kind:
@@ -128,7 +128,7 @@ class _Stream:
                 self._reply.message = {**event["message"], "content": []}
                 self._reply.usages.append(event["message"].get("usage", {}))
                 if event["message"].get("content") != []:
-                    self._fault("message_start brings content")
+                    self._fault("message_start has content")
             case "content_block_start":
                 self._start(event)
             case "content_block_delta":
@@ -154,7 +154,7 @@ class _Stream:
 
     def _start(self, event: Json) -> None:
         if self._open is not None or self._told_end:
-            self._fault("a block begins within a block, or behind message_delta")
+            self._fault("a block begins within a block, or after message_delta")
         if event["index"] != self._next:
             self._fault(f"block {event['index']} where {self._next} comes next")
         self._next = event["index"] + 1
@@ -291,7 +291,7 @@ def read_response(status: int, headers: Mapping[str, str], raw: bytes, *, cut: b
         if event.get("sequence_number", number) != number:
             reply.faults.append(f"event {event['sequence_number']} where {number} comes next")
         if reply.ended or reply.error is not None:
-            reply.faults.append(f"{event['type']} behind the end")
+            reply.faults.append(f"{event['type']} after the end")
         _take_event(reply, event, items, opened)
     reply.message["content"] = _blocks_of_items(items)
     if not (reply.ended or reply.error or cut):
@@ -371,7 +371,7 @@ def read_completion(status: int, headers: Mapping[str, str], raw: bytes, *, cut:
     message: Json = {"role": "assistant", "content": "", "tool_calls": []}
     for event in read_events(reply, raw, cut=cut):
         if reply.ended or reply.error is not None:
-            reply.faults.append(f"{event} behind the end")
+            reply.faults.append(f"{event} after the end")
         if event.get("type") == "done":
             reply.ended = True
         elif "error" in event:

@@ -51,7 +51,7 @@ class Fleet:
     durations: list[tuple[str, float]] = attrs.field(factory=list)
     """The session and the seconds of each completed request, from the first try."""
     firsts: list[float] = attrs.field(factory=list)
-    """The seconds of each until the first byte of its reply's body."""
+    """The seconds of each request until the first byte of its reply's body."""
     failed: Counter[object] = attrs.field(factory=Counter)
     """Number of incomplete or failed replies, by status."""
 

@@ -1,5 +1,5 @@
 """An hour of a busy server beside LiteLLM's proxy under the same load: many sessions that begin, work and end, slow
-clients, and one endless session. Neither memory nor file handles grow with ended sessions, and nothing is lost.
+clients, and one long session. Neither memory nor file handles grow with ended sessions, and nothing is lost.
 """
 
 import os
@@ -34,19 +34,19 @@ PAUSE = 20.0
 """Seconds between two requests of a client, on average: models and tools take their time."""
 
 TURNS, BETWEEN = 5_000, 0.3
-"""Of the one long session, and seconds between them."""
+"""Turns of the one long session, and seconds between them."""
 
 SAMPLED = 5.0
-"""Seconds between two looks at the processes."""
+"""Seconds between two samples."""
 
 GROWS = 1.15
-"""Memory in the last quarter of the time, relative to the second quarter."""
+"""Maximum memory in the last quarter of the time, relative to the second quarter."""
 
 HANDLES = 8
-"""So many more file handles may be the fewest of the last quarter: connections to the database come and go."""
+"""Maximum growth of the minimum of file handles, in the same quarters: database connections come and go."""
 
 SLOW_BYTES, SLOW_PAUSE = 4_096, 0.1
-"""A slow client takes so much, so many seconds apart."""
+"""Bytes that a slow client reads at a time, and seconds between its reads."""
 
 
 def _script(mode: str) -> Script:
@@ -58,14 +58,14 @@ def _script(mode: str) -> Script:
 
 @attrs.define
 class Load(Fleet):
-    """Clients of one server that also read slowly, or talk without an end; and the server's resources."""
+    """Clients of one server, also slow and endless ones, and samples of the server's resources."""
 
     done: Counter[str] = attrs.field(factory=Counter)
     samples: list[tuple[list[float], int]] = attrs.field(factory=list)
-    """The memory of each of the server's processes in MB, and the file handles of the first, from time to time."""
+    """Every ``SAMPLED`` seconds: MB of memory of each of the server's processes, and file handles of the first."""
 
     async def run(self, find: Callable[[], Sequence[int]], seconds: float) -> None:
-        """Let them talk for this long, and finish their exchanges; ``find`` gives the ids of the server's processes."""
+        """Run the clients for this long and let them finish; ``find`` returns the ids of the server's processes."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look, find)
             async with trio.open_nursery() as talking:

@@ -71,8 +71,8 @@ def simulate(
     step: Step = pass_on,
     observe: Observe | None = None,
 ) -> SessionResult:
-    """Drive one session. ``unmanaged`` is its result without a policy; None while that is computed. ``observe`` sees
-    each request before its reply.
+    """Drive one session. ``unmanaged`` is its result without a policy; None to compute that. ``observe`` sees each
+    request before its reply.
     """
     if policy.for_trace is not None:
         policy = policy.for_trace(sized.trace, demands)

@@ -154,7 +154,7 @@ def simple(situation: Situation, candidates: Candidates) -> Plan | None:
     return plan_of(situation, candidates, choose, "cold cache" if situation.cold else "more than 130,000 tokens")
 
 
-# The limit: it knows the future
+# The upper limit, which knows the future
 
 
 def oracle(trace: Trace, demands: Sequence[Demand]) -> Policy:

@@ -1,5 +1,5 @@
-"""What decides, and under which conditions: policies, which know nothing of how they are judged, and the tariffs that
-a recorded session can be judged by.
+"""Policies, which decide without knowing how they are judged, and the tariffs by which a recorded session can be
+judged.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ class JudgedTariff:
         return weights.write_5m if self.ttl == "5m" else weights.write_1h
 
     def equivalents(self, tokens: Tokens, price: Price) -> Fraction:
-        """The weight of a request in tokens of plain input. Long prompts may cost more in dollars."""
+        """The weight of a request in tokens of plain input. In dollars, long prompts may weigh more."""
         return price.equivalents(tokens) if self.tariff.is_in_dollars else self.weights_at(price).equivalents(tokens)
 
     @property
@@ -60,11 +60,11 @@ class JudgedTariff:
 
 API_5M = JudgedTariff(name="api-5m", about="dollars with an API key: the list price, cache entries of five minutes")
 API_1H = JudgedTariff(
-    name="api-1h", about="dollars where every marker asks for an hour: a write is twice the input", ttl="1h"
+    name="api-1h", about="dollars if every marker requests an hour: a write costs twice the input", ttl="1h"
 )
 QUOTA = JudgedTariff(
     name="quota",
-    about="a subscription's quota: every token of a prompt at its face value, from the cache or not, as users measured;"
+    about="a subscription's quota: every prompt token counts in full, from the cache or not, as users measured;"
     " the provider does not publish it",
     pays="subscription",
     ttl="1h",
@@ -76,13 +76,13 @@ OPENAI = JudgedTariff(
 )
 OPENAI_BEFORE = JudgedTariff(
     name="openai-before-5.6",
-    about="dollars with OpenAI, before: the longest prefix of the last five minutes is read, the rest plain input",
+    about="dollars with OpenAI, before gpt-5.6: the longest prefix of the last five minutes is read, the rest is input",
     pays="openai-before-5.6",
 )
 LOCAL = JudgedTariff(
     name="local",
-    about="a local server with one slot: the tokens that it has to read, since the prompt before did not begin so;"
-    " against uncompacted, they are what it reads over what is new",
+    about="a local server with one slot: the tokens that it must read because the last prompt did not begin with them;"
+    " against uncompacted: all tokens that it reads, relative to the new ones",
     pays="local",
 )
 
@@ -104,7 +104,7 @@ def choose_tariffs(names: Sequence[str]) -> list[JudgedTariff]:
 
 
 def as_slot(before: Prompt, prompt: Prompt) -> Tokens:
-    """The tokens that one slot, holding the last prompt, must read of the next one."""
+    """The tokens of ``prompt`` that a slot with the prompt ``before`` reads from its cache and must compute."""
     shared = before.count_shared(prompt)
     read = prompt[shared - 1].tokens if shared else 0
     return Tokens(read=read, input=prompt.tokens - read)

@@ -160,7 +160,7 @@ class Column:
     words: str
 
     def value(self, totals: Totals) -> float | None:
-        """The figure of a policy, of the dearest session its ratio; None if there is nothing to compare."""
+        """A policy's figure; for the dearest session, its ratio. None if there is nothing to compare."""
         found = totals[self.key]
         value: float | None = found["ratio"] if isinstance(found, Mapping) else found
         return value
@@ -172,9 +172,9 @@ class Column:
 
 
 _BILLED = "the total cost of all sessions in input-token equivalents, relative to the same sessions unmanaged"
-_DEAREST = "the billed ratio of the session that fared worst (its name is given beside it or below)"
-_RESIDENT = "share of demands (exact texts and specifics that the next reply took from earlier) still in what was sent"
-_SILENT = "demands that were absent and that nothing resident named: each one is a defect"
+_DEAREST = "the billed ratio of the session with the highest one (its name is next to it or below)"
+_RESIDENT = "share of demands (exact texts and specifics that the next reply took from earlier) that were still sent"
+_SILENT = "demands that were neither sent nor named by anything sent: each one is a defect"
 _NOMINAL = "tokens sent, relative to unmanaged; it differs from the cost because of the cache"
 _DEARER = "share of sessions that cost more than 1.02 times the unmanaged one"
 _FAULTS = "exact texts that were needed but evicted, per eviction"
@@ -202,7 +202,7 @@ def wire_sentence(policies: Mapping[str, Any]) -> str:
     """The number of requests that break a wire rule, by policy, in a sentence."""
     broken = {name: policy["totals"]["wire_violations"] for name, policy in policies.items()}
     told = ", ".join(f"{printable(name)} {count}" for name, count in broken.items() if count)
-    return f"Requests that break a rule of the wire: {told or 'none, under any policy'}."
+    return f"Requests that violate a protocol rule: {told or 'none, under any policy'}."
 
 
 _DENOMINATOR = (
@@ -210,19 +210,19 @@ _DENOMINATOR = (
 )
 _IN_A_WINDOW = "Each ratio is relative to a client that compacts by itself in this window (native)."
 LIMITS = (
-    "The agent is a recording: it does not react to what it is sent. What it would have done otherwise, and whether it"
-    " would have asked for what was missing, is not in these numbers."
+    "The agent is a recording and does not react to the changed context. These numbers do not show what it would have"
+    " done differently, or whether it would have asked for missing content."
 )
 
 AGAINST: Sequence[tuple[str, str, Callable[[Mapping[str, Any]], str]]] = (
     ("billed", "the total cost of all sessions, relative to the alternative", lambda row: _ratio_text(row["ratio"])),
-    ("dearest", "the same of the session that fared worst", lambda row: _ratio_text(row["dearest"])),
+    ("dearest", "the same for the session with the highest ratio", lambda row: _ratio_text(row["dearest"])),
     (
         "ends>1.02",
         "share of requests after which the session, had it ended there, would have cost more than 1.02 times as much",
         lambda row: NOTHING if row["share_of_ends_dearer"] is None else f"{row['share_of_ends_dearer']:.1%}",
     ),
-    ("worst end", "the worst of these", lambda row: _ratio_text(row["dearest_end"])),
+    ("worst end", "the highest of these ratios", lambda row: _ratio_text(row["dearest_end"])),
 )
 """The columns of a comparison: title, words, and the cell for a row of the JSON report."""
 
@@ -239,8 +239,8 @@ STRETCHES_SHOWN = 12
 
 STRETCHES: Mapping[str, str] = {
     **dict.fromkeys(("session", "after requests", "worst end"), ""),
-    "for request": "the one that cost most above the other since the session was last no dearer",
-    "tokens": "what that cost more, in tokens of plain input",
+    "for request": "the request that added most to the difference since the session last cost no more",
+    "tokens": "its added cost, in tokens of plain input",
     "why": "",
 }
 """Explanations of the columns of the table of dearer ends, by title."""
@@ -248,7 +248,7 @@ STRETCHES: Mapping[str, str] = {
 
 def rows_of_dearer(told: Mapping[str, Any]) -> list[list[str]]:
     """A row for each stretch of dearer ends in a JSON report, longest first: the tariff and the cells of STRETCHES.
-    Compared only with reality, or with the client that replaces it in a window.
+    The comparison is with reality, or with the client that replaces it in a window.
     """
     rows = rows_of_comparisons(told)
     against = rows[0]["against"] if rows else ""

@@ -1,4 +1,4 @@
-"""What a script's rules see of a request, the same in every dialect, and which reply it gets."""
+"""The view of a request that a script's rules match, the same in every dialect, and the choice of its reply."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,15 +43,15 @@ class RequestView:
     headers: Headers
     system: str
     said: tuple[Utterance, ...]
-    """Runs in order: two that follow each other have different roles."""
+    """The runs of messages in order; adjacent ones have different roles."""
     tools: Mapping[str, Json]
     """Definitions by name."""
     schema: Json = None
     """The JSON schema that the reply must fit, if one is asked for."""
     only_warms: bool = False
-    """No reply is wanted, only that the prompt is in the cache."""
+    """Whether it only asks to cache the prompt, without a reply."""
     compacts: bool = False
-    """The conversation is to be replaced by one opaque item."""
+    """Whether it asks to replace the conversation by one opaque item."""
 
     @property
     def prompt(self) -> str:
@@ -104,7 +104,7 @@ def _make_view(body: Body, headers: Headers, said: Iterable[Body], system: Itera
 
 
 def _merge(said: Iterable[Body]) -> Iterator[Utterance]:
-    """Neighbours of one role are joined by lines: text after results is a reminder, not a new prompt."""
+    """Join adjacent messages of one role, by lines: text after results is a reminder, not a new prompt."""
     for is_model, run in groupby(said, key=lambda each: each.get("role") == "assistant"):
         content = [block for each in run for block in blocks(each.get("content"))]
         brings_results = not is_model and any(block.get("type") == "tool_result" for block in content)

@@ -1,5 +1,5 @@
-"""Messages and items of OpenAI's dialects in the form of the Messages API: a role, and content as blocks; and a request
-of each dialect as the text that a model reads.
+"""Messages and items of OpenAI's dialects in the form of the Messages API (a role, and content as blocks), and the text
+of each dialect's requests that a model reads.
 
 Results have the role ``tool``. A call also has its arguments as they were written (``raw``); an item that is no
 message, call or result is kept in its block (``item``).
@@ -81,7 +81,7 @@ def list_items(body: Body) -> list[dict[str, Json]]:
 
 
 def list_tools(body: Body) -> Iterator[dict[str, Json]]:
-    """Every tool of the body and of its `additional_tools` items; one of a namespace says which in `namespace`."""
+    """Every tool of the body and of its `additional_tools` items; `namespace` is the namespace of a tool in one."""
     offered = list(tools(body))
     for item in list_items(body):
         if item_type(item) == "additional_tools":
@@ -98,7 +98,7 @@ def item_type(item: dict[str, Json]) -> str:
     return str(item.get("type", "message" if "role" in item else ""))
 
 
-# Sealed reasoning: `encrypted_content` is a signature over the text and the next item's name, so that any change shows
+# Sealed reasoning: `encrypted_content` signs the text and the next item's name, so that every change is detected
 
 _SIZE = 16
 
@@ -115,12 +115,12 @@ def seal(secret: bytes, following: str, text: str) -> str:
 
 
 def open_seal(secret: bytes, sealed: str) -> tuple[str, str]:
-    """The name of the item that followed, and the text. Raises ValueError when the seal is not ours as we made it."""
+    """The name of the item that followed, and the text. Raises ValueError if ``seal`` did not make it."""
     held = base64.b64decode(sealed, altchars=b"-_", validate=True)
     if base64.urlsafe_b64encode(held).decode() != sealed:
-        raise ValueError("the seal is written in another way than ours")
+        raise ValueError("the seal has another encoding")
     if not hmac.compare_digest(held[:_SIZE], _sign(secret, held[_SIZE:])):
-        raise ValueError("the seal does not fit")
+        raise ValueError("the signature of the seal is wrong")
     following, _, text = held[_SIZE:].decode().partition("\n")
     return following, text
 

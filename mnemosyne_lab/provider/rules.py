@@ -321,12 +321,12 @@ def _check_markers(body: Body) -> Iterator[Violation]:
 
 
 BILLING = "x-anthropic-billing-header:"
-"""How the entry begins that the API takes off `system` before the model reads it."""
+"""The beginning of the entry that the API removes from `system` before the model reads it."""
 INLINE = "inline-tools-2026-09-15"
 """The beta for definitions in messages; it also covers changes by reference."""
 _BY_REFERENCE = "mid-conversation-tool-changes-2026-07-01"
 _MOST_BYTES = 4_194_304
-"""Of all definitions in messages."""
+"""Maximum size of all definitions in messages, in bytes."""
 _THINKING = {"thinking", "redacted_thinking"}
 
 
@@ -357,7 +357,7 @@ def tool_violations(body: Body) -> Iterator[Violation]:
 
 
 def _is_paused(turn: MessageRun) -> bool:
-    """A turn that the API paused is sent back as it is and continued; it ends with a server tool's block."""
+    """Whether the API paused the turn: it ends with a server tool's block and is sent back unchanged to continue."""
     last = turn.content[-1].block if turn.content else {}
     return last.get("type") in {"server_tool_use", "mcp_tool_use"} or is_server_result(last)
 
@@ -468,7 +468,7 @@ def tools_in_messages(body: Body) -> dict[str, Json]:
 
 
 def rewrites_head(body: Body) -> bool:
-    """Whether the first definition in a message changes the start of the prompt: no tool of the list is loaded."""
+    """Whether the first definition in a message changes the start of the prompt, because no listed tool is loaded."""
     listed = as_list(body.get("tools"))
     return bool(tools_in_messages(body)) and all(as_dict(tool).get("defer_loading") for tool in listed)
 
@@ -507,7 +507,7 @@ def _check_place(item: Placed, said: list[dict[str, Json]]) -> Iterator[Violatio
 
 
 def _check_change(item: Placed, known: dict[str, Json]) -> Iterator[Violation]:
-    """Check one change, and note a definition among the ``known`` tools."""
+    """Check one change, and add a definition to the ``known`` tools."""
     tool = as_dict(item.block.get("tool"))
     kind, path = tool.get("type"), f"{item.path}.{item.type}.tool"
     if kind == "tool_reference":
@@ -539,7 +539,7 @@ def _family(tool: dict[str, Json]) -> str:
 
 
 # R10: within one session the tools never change. A change costs the whole prompt cache and every thinking signature
-# (Messages API documentation, prompt caching). Real clients may still do it, so it is noted and never refused. Requests
+# (Messages API documentation, prompt caching). Real clients may still do it, so it is reported but not refused. Requests
 # without tools are side calls and do not count.
 
 
@@ -550,7 +550,7 @@ class SessionWatch:
         self._tools: dict[tuple[str, str], dict[str, bytes]] = {}
 
     def look(self, tools: Mapping[str, Json], headers: Headers) -> list[Violation]:
-        """The violations that these tools, by name, add to what their session sent before."""
+        """The violations of these tools, by name, compared with the last request of their session."""
         key = session_key(headers)
         now = {
             name: hashlib.sha256(

@@ -58,7 +58,7 @@ class When:
 @attrs.frozen(kw_only=True)
 class Pace:
     """How fast a reply arrives: seconds before the head (``first``) and before each delta, and the characters of text,
-    thinking or tool input in a delta. By default all is instant. ``ping``: after `message_start`, as the API sends.
+    thinking or tool input in a delta. By default it is immediate. ``ping``: send one after `message_start`, as the API.
     """
 
     first: float = 0
@@ -71,7 +71,7 @@ class Pace:
 class Transport:
     """How the bytes of a reply travel. ``framing``: a chunk for each event, for each byte, for all, or these sizes in
     bytes, over and over. ``gzip``: if the client accepts it. ``close_after``: close the idle connection after the
-    response, without having announced it. ``headers`` are added to the response.
+    response, without announcing it. ``headers`` are added to the response.
     """
 
     framing: Literal["frame", "byte", "whole"] | list[int] = "frame"
@@ -158,7 +158,7 @@ class WireFault:
     error_type: str = "overloaded_error"
     seconds: float = 0
     inside: int = 0
-    """Bytes of the next event that still leave."""
+    """Bytes of the next event that are still sent."""
     reset: bool = False
     """End with a TCP reset instead of a plain end of stream."""
 
@@ -170,7 +170,7 @@ class ScriptedReply:
     ``content`` has blocks: `text`, `thinking`, `redacted_thinking`, `tool_use` (name and input; the id is made), or any
     other type, which is sent whole; ``text`` is one text block after them. Each dialect writes them as its own; a tool
     of type `custom` gets the input's `input`, a text. ``stop_reason`` is by default `tool_use` when a tool is called,
-    else `end_turn`; the other dialects say the same in their words. ``usage`` overrides fields of the computed usage,
+    else `end_turn`, or its equivalent in the other dialects. ``usage`` overrides fields of the computed usage,
     ``diagnostics`` the result of a cache comparison that the request asks for.
     """
 
@@ -205,9 +205,9 @@ class ScriptedReply:
 
 @attrs.frozen(kw_only=True)
 class ScriptRule:
-    """A condition and what to answer: ``reply`` always, or ``replies[n]`` after n rounds of tools. It answers that many
-    ``times``, then fits none: for faults that pass. ``counting``: the rule is for count_tokens alone, and its reply can
-    only be ``failure`` or ``raw``. ``name`` is for reports.
+    """A condition and what to answer: ``reply`` always, or ``replies[n]`` after n rounds of tools. It answers this many
+    ``times`` and then no longer fits: for temporary faults. ``counting``: the rule is only for count_tokens, and its
+    reply must be ``failure`` or ``raw``. ``name`` is for reports.
     """
 
     when: When = attrs.field(factory=When)
@@ -222,7 +222,7 @@ class ScriptRule:
             raise ValueError("a rule needs either `reply` or `replies`")
 
     def reply_for(self, rounds: int) -> ScriptedReply | None:
-        """The reply after that many rounds of tools; nothing when its list is at an end."""
+        """The reply after this many rounds of tools; None at the end of the list."""
         if self.reply is not None:
             return self.reply
         return self.replies[rounds] if rounds < len(self.replies) else None
@@ -230,8 +230,8 @@ class ScriptRule:
 
 @attrs.frozen(kw_only=True)
 class Script:
-    """All rules, and the ``default`` reply to requests with tools that fit none. ``window`` are the tokens of input
-    accepted instead of the model's own limit. Without ``diagnostics``, a request for them gets an error 400.
+    """All rules, and the ``default`` reply to requests with tools that fit none. ``window`` is the accepted number of
+    input tokens, if not the model's own limit. Without ``diagnostics``, a request for them gets an error 400.
     ``refused_betas`` are names in `anthropic-beta` that this account may not use.
     """
 

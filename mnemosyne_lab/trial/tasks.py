@@ -1,5 +1,5 @@
-"""The files of a trial: its tasks, with their order, and its results, which grow run by run, so that a stopped trial
-continues.
+"""The files of a trial: its tasks, with their order, and its results. Each run adds its result, so a stopped trial can
+continue.
 """
 
 import json
@@ -117,7 +117,7 @@ FORMAT = 1
 
 @attrs.frozen(kw_only=True)
 class TrialTerms:
-    """What must be the same for a trial to go on: the tasks, by their digest, the seed and both addresses."""
+    """The terms that must not change while a trial continues: the digest of the tasks, the seed, and both addresses."""
 
     tasks: str
     seed: int
@@ -151,10 +151,10 @@ class TrialRecord:
         self.answers: dict[tuple[str, str], str] = {}
 
     def open(self, terms: TrialTerms) -> list[RunResult]:
-        """The runs that are in it; a file that is not there is begun. A last line that was cut off is taken out: that
-        run is done again.
+        """Return the runs in the file, which is created if it is missing. An incomplete last line is removed, so that
+        its run is repeated.
 
-        Raises BadConfiguration for a file of something else, or of a trial with other terms.
+        Raises BadConfiguration for a file with other content or of a trial with other terms.
         """
         try:
             data = self._path.read_bytes()
@@ -166,7 +166,7 @@ class TrialRecord:
         lines = whole.decode(errors="replace").splitlines()
         if not lines:
             if data.strip():
-                raise BadConfiguration(f"{self._path} holds something else than the results of a trial.")
+                raise BadConfiguration(f"{self._path} does not contain the results of a trial.")
             self._write({"trial": FORMAT, **attrs.asdict(terms)})
             return []
         self._check(lines[0], terms)
@@ -177,7 +177,7 @@ class TrialRecord:
         return found
 
     def add(self, result: RunResult) -> None:
-        """Put a run down, to stay."""
+        """Append a run to the file, durably."""
         self._write(attrs.asdict(result))
 
     def add_answer(self, helper: str, prompt: str, record: str) -> None:
@@ -197,16 +197,16 @@ class TrialRecord:
     def _check(self, line: str, terms: TrialTerms) -> None:
         began = _decode(line)
         if not isinstance(began, dict) or began.get("trial") != FORMAT:
-            raise BadConfiguration(f"{self._path} holds something else than the results of a trial.")
+            raise BadConfiguration(f"{self._path} does not contain the results of a trial.")
         wanted = {"trial": FORMAT, **attrs.asdict(terms)}
         other = [name for name, value in wanted.items() if began.get(name) != value]
         if other:
             raise BadConfiguration(
-                f"{self._path} is of a trial with other {' and '.join(other)}. Name another file, or give what it was."
+                f"{self._path} is of a trial with other {' and '.join(other)}. Use another file or the original values."
             )
 
     def _read(self, line: str, number: int) -> RunResult | None:
-        """The run in a line; None if it is an answer."""
+        """The run in a line; None if the line has an answer, which is kept."""
         row = _decode(line)
         match row:
             case {"helper": str(helper), "prompt": str(prompt), "record": str(record)}:
@@ -216,7 +216,7 @@ class TrialRecord:
 
 
 def _decode(line: str) -> Any:
-    """The JSON value of a line; None if it is no JSON."""
+    """The JSON value of a line; None if it is not JSON."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -224,7 +224,7 @@ def _decode(line: str) -> Any:
 
 
 def count_pairs(results: Iterable[RunResult]) -> PairCounts:
-    """The pairs of which both runs ended. Of a run that is there twice the first counts."""
+    """The pairs whose runs both ended, by outcome. If a run occurs twice, the first one counts."""
     passed: dict[str, dict[str, bool]] = {}
     for each in results:
         passed.setdefault(each.pair, {}).setdefault(each.arm, each.passed)

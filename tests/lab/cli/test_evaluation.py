@@ -69,5 +69,5 @@ def test_empty_evaluation_is_reported_with_the_skipped_inputs() -> None:
 def test_invalid_requests_are_reported_with_their_policy() -> None:
     broken = policy("half", 0.5)
     broken = attrs.evolve(broken, sessions=[attrs.evolve(each, wire_violations=2) for each in broken.sessions])
-    assert "rule of the wire: half 4." in " ".join(printed(evaluation(policy("unmanaged", 0), broken)).split())
-    assert "rule of the wire: none, under any policy." in " ".join(printed(evaluation()).split())
+    assert "protocol rule: half 4." in " ".join(printed(evaluation(policy("unmanaged", 0), broken)).split())
+    assert "protocol rule: none, under any policy." in " ".join(printed(evaluation()).split())

@@ -539,7 +539,7 @@ def _family(tool: dict[str, Json]) -> str:
 
 
 # R10: within one session the tools never change. A change costs the whole prompt cache and every thinking signature
-# (Messages API documentation, prompt caching). Real clients may still do it, so it is reported but not refused. Requests
+# (Messages API documentation, prompt caching). Real clients may still do it, so it is reported, never refused. Requests
 # without tools are side calls and do not count.
 
 

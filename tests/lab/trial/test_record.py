@@ -71,7 +71,7 @@ def test_trial_with_other_terms_does_not_continue(tmp_path: Path, other: TrialTe
 def test_file_of_another_kind_is_unchanged(tmp_path: Path, text: str) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(text)
-    with pytest.raises(BadConfiguration, match="something else"):
+    with pytest.raises(BadConfiguration, match="does not contain"):
         TrialRecord(path).open(TERMS)
     assert path.read_text() == text
 

@@ -31,6 +31,7 @@ def structure(data: object, kind: type[T], place: str) -> T:
 
 
 def register_shape(shape: Any, read: Callable[[Any, Any], Any]) -> None:
+    """Have ``read`` structure the members of this type."""
     _converter.register_structure_hook_func(partial(eq, shape), read)
 
 

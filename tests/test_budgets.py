@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_420, 29_000),
+    "domain": Budget("mnemosyne/domain", 33_415, 29_000),
     "actors": Budget("mnemosyne/actors", 7_855, 5_400),
     "projections": Budget("mnemosyne/projections", 2_170, 2_300),
     "services": Budget("mnemosyne/services", 10_150, 6_000),
@@ -30,7 +30,7 @@ BUDGETS = {
     "replay": Budget("mnemosyne/replay", 820, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_110, 2_300),
     "mnemosyne": Budget("mnemosyne", 87_475, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 11_055, 11_000),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 11_090, 11_000),
     "tests": Budget("tests", 80_385, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_070, 12_000),

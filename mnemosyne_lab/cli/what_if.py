@@ -129,6 +129,7 @@ def _list_managed() -> frozenset[str]:
 
 
 def render(found: "WhatIf", since: str, *, width: int | None = None) -> str:
+    """The sentence, the table, and the unknowns; ``width`` in columns, by default the terminal's."""
     lines = [sentence(found, since)]
     if found.evaluation is not None:
         tariffs = dict.fromkeys(each.tariff for each in found.evaluation.comparisons)

@@ -119,6 +119,7 @@ class Options:
     opens: bool
 
     async def pause(self, seconds: float) -> None:
+        """Wait, if the demo is paced."""
         await trio.sleep(seconds if self.paced else 0)
 
 

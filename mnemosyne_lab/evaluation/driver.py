@@ -202,6 +202,7 @@ class _Run:
         return self._pay(attrs.evolve(tokens, output=output))
 
     def _start_over(self, reset: Reset) -> None:
+        """Start the window with the client's summary."""
         self._since = self._sent = reset.kept_from
         self._reset = reset
         self._begin(self._preface())
@@ -446,6 +447,7 @@ class _Run:
         return self._sized.list_texts(self._wire)
 
     def list_shortened(self) -> Mapping[str, Fidelity]:
+        """The objects of the window below full fidelity, unless they were restored."""
         known = (each.item.id for each in self._visible if each.item.id not in self._restored)
         return {key: self._fidelity[key] for key in known if key in self._fidelity}
 

@@ -176,6 +176,7 @@ class JudgeResult:
 
     @property
     def rejected(self) -> Sequence[tuple[JudgedPlace, Sequence[str]]]:
+        """The places without a usable answer, with the reasons."""
         return [(each.place, each.verdict.reasons) for each in self.judgements if isinstance(each.verdict, Rejected)]
 
     @property
@@ -192,6 +193,7 @@ class PlaceSample:
 
     @property
     def places(self) -> tuple[JudgedPlace, ...]:
+        """The places, lowest hash first."""
         return tuple(place for _, place in self._kept)
 
     def add(

@@ -124,6 +124,7 @@ def clearing_after_idleness(situation: Situation, candidates: Candidates) -> Pla
 def clear_without_thinking(
     messages: Sequence[dict[str, Any]], renderings: Renderings, thinking_from: int, first: int
 ) -> list[dict[str, Any]]:
+    """Replace results as ``clear`` does, and remove all thinking."""
     return [
         {**message, "content": [block for block in message["content"] if block.get("type") not in THINKING]}
         for message in clear(messages, renderings, thinking_from, first)

@@ -93,6 +93,7 @@ class SessionResult:
 
     @property
     def ratio(self) -> Fraction:
+        """The bill with the policy divided by the bill without; 1 if the latter is zero."""
         return self.billed / self.billed_unmanaged if self.billed_unmanaged else Fraction(1)
 
     def scale_to(self, recorded: int) -> "SessionResult":

@@ -77,6 +77,7 @@ def evaluate_recordings(
     progress: Callable[[int, int], None],
     workers: int | None = None,
 ) -> Evaluation:
+    """Evaluate sessions that were read already; ``skipped`` are the reasons for those that could not be."""
     policies = choose_policies(asked.policies)
     results = _drive_all(asked, recordings, workers or os.cpu_count() or 1, progress)
     main, window = asked.settings.tariff.name, asked.settings.window
@@ -217,10 +218,12 @@ def _session(asked: RunPlan, recorded: Trace, step: Step) -> Driven:
 
 
 def _list_tariffs(asked: RunPlan) -> Sequence[JudgedTariff]:
+    """The tariffs, the main one first."""
     return list(dict.fromkeys((asked.settings.tariff, *asked.tariffs)))
 
 
 def _list_driven(policies: Sequence[Policy]) -> Sequence[Policy]:
+    """The policies to drive, including the alternatives."""
     return list({each.name: each for each in (*DENOMINATORS, *policies)}.values())
 
 
@@ -232,6 +235,7 @@ def _comparisons(asked: RunPlan, policies: Sequence[Policy], results: Sequence[D
 
 
 def _legend(asked: RunPlan) -> dict[str, str]:
+    """Descriptions of the tariffs and alternatives, with their assumptions."""
     legend = {tariff.name: tariff.about for tariff in asked.tariffs}
     for policy in _list_denominators(asked):
         legend[policy.name] = policy.about + (f" A guess: {policy.guess}." if policy.guess else "")

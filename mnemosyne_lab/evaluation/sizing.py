@@ -108,6 +108,7 @@ def _measure_growth(
 
 
 def _add_sizes(sizes: Sequence[int], overhead: int, start: int, end: int) -> tuple[int, int]:
+    """The estimated tokens of a range of messages, and of their overhead."""
     return sum(sizes[start:end]), overhead * (end - start)
 
 
@@ -180,6 +181,7 @@ class Sized:
         return self._estimator.tokens(features_of_text(text))
 
     def under(self, settings: Settings) -> "Sized":
+        """The same with other settings, such as a tariff; no size changes."""
         other = copy(self)
         other.settings = settings
         return other
@@ -242,6 +244,7 @@ class Sized:
 
     @cached_property
     def born(self) -> Mapping[int, list[SizedItem]]:
+        """The objects by the turn that made them."""
         born = defaultdict[int, list[SizedItem]](list)
         for each in self.objects:
             born[each.item.born].append(each)
@@ -280,6 +283,7 @@ class Sized:
 
 
 def rendering_of(item: Item, fidelity: Fidelity) -> ObjectRendering:
+    """The rendering of an object below full fidelity."""
     lost, ask = item.lost.get(fidelity, ""), item.asks.get(fidelity, "")
     return ObjectRendering(
         id=item.id,

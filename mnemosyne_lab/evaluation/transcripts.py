@@ -85,9 +85,11 @@ class TranscriptConversation:
 
     @property
     def times(self) -> list[str]:
+        """The known times of its requests, in ISO 8601."""
         return [at for at in (*(reply.at for reply in self.replies), *self.uncounted) if at]
 
     def is_used_since(self, start: str) -> bool:
+        """Whether a request was sent at this time (ISO 8601) or later."""
         return any(at >= start for at in self.times)
 
 

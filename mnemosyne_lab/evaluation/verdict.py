@@ -102,6 +102,7 @@ def split_too_small(
 
 
 def list_refused(session: SessionResult, window: int) -> list[int]:
+    """The indexes of the requests that exceed the window."""
     return [number for number, point in enumerate(session.points) if point.prompt > window]
 
 

@@ -108,6 +108,7 @@ def what_if(
 def _files(
     paths: Sequence[Path], skip: Callable[[str], None], progress: Callable[[int, int], None]
 ) -> Iterator[tuple[str, list[TranscriptLine]]]:
+    """The name and the lines of each file, the oldest first."""
     files = {file for path in paths for file in (path.rglob("*.jsonl") if path.is_dir() else [path])}
     for number, file in enumerate(sorted(files, key=_age)):
         progress(number, len(files))

@@ -201,6 +201,7 @@ class AutomaticCache:
 
 
 def _hash(prompt: str, key: str, ends: Collection[int]) -> dict[int, bytes]:
+    """The hash of the prompt up to each of these ends."""
     running = hashlib.sha256(key.encode())
     found, start = {}, 0
     for end in sorted(end for end in ends if end <= len(prompt)):

@@ -152,4 +152,5 @@ def _read_responses(body: Body) -> Fingerprint:
 
 
 def _write_all(values: Iterable[Mapping[str, Json]]) -> list[bytes]:
+    """The values as the cache compares them: without markers."""
     return [orjson.dumps({key: value for key, value in each.items() if key != "cache_control"}) for each in values]

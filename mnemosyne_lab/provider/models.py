@@ -26,6 +26,7 @@ class ServedModel:
 
     @property
     def window(self) -> int:
+        """Tokens of input that the model accepts."""
         return model_of(self.prefix).window
 
 
@@ -58,6 +59,7 @@ def find(name: str) -> ServedModel:
 
 
 def tariff_of_model(name: str) -> Tariff:
+    """The tariff of a model at its own provider."""
     return tariff_of(find_tariff_name(credential=None, hour=False, host="", model=name))
 
 

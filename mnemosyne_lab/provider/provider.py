@@ -209,6 +209,7 @@ class Provider:
     def _look(
         self, body: Body, reply: ScriptedReply, at: float, *, keeps: bool
     ) -> tuple[Tokens, PrefixUse | None, Callable[[], None]]:
+        """Look a request up in the cache. Returns its tokens, the prefix, and what to call as its reply begins."""
         name = str(body.get("model", ""))
         prefixes = self._slots or self._find_automatic(name)
         if prefixes is None:

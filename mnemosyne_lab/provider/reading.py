@@ -95,6 +95,7 @@ class Placed:
 
 
 def list_placed(body: Body) -> Iterator[Placed]:
+    """Every content block of every message, with its place."""
     for number, message in enumerate(as_list(body.get("messages"))):
         if isinstance(message, dict):
             role = str(message.get("role", ""))
@@ -115,6 +116,7 @@ class MessageRun:
 
 
 def turns(body: Body) -> list[MessageRun]:
+    """User and assistant turns in order; adjacent messages of one role are one turn."""
     content = defaultdict[int, list[Placed]](list)
     for item in list_placed(body):
         content[item.message].append(item)

@@ -147,6 +147,7 @@ def _make_chat_call(block: dict[str, Json], context: OpenAiContext) -> dict[str,
 
 
 def _list_deltas(reply: ScriptedReply, message: dict[str, Any]) -> Iterator[tuple[dict[str, Any], float]]:
+    """Each delta, and the seconds before it."""
     yield {"role": "assistant", "content": None if message["content"] is None else ""}, 0
     for field in ("reasoning_content", "content"):
         for part in cut(message.get(field) or "", reply.pace.characters):

@@ -71,10 +71,12 @@ class Standin:
 
     @property
     def url(self) -> str:
+        """The base URL, without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def violations(self) -> list[RecordedViolation]:
+        """Every violation so far, including those that were answered with an error."""
         return self._provider.violations
 
     @property

@@ -86,6 +86,7 @@ def _render_judged(judged: JudgedTrial | None) -> list[str]:
 
 
 def render_reasons(judged: JudgedTrial | None) -> list[str]:
+    """The reasons for each pair that is not equivalent or has no verdict."""
     lines = []
     for each in judged.pairs if judged is not None else ():
         if each.reasons:

@@ -47,6 +47,7 @@ class PairCounts:
 
     @property
     def swapped(self) -> "PairCounts":
+        """The same with the arms exchanged."""
         return PairCounts(self.both, self.lost, self.gained, self.neither)
 
     @property
@@ -144,6 +145,7 @@ def _score(counts: PairCounts, difference: float) -> float:
 
 
 def _bisect(is_inside: Callable[[float], bool], low: float, high: float) -> float:
+    """The smallest difference for which ``is_inside`` holds."""
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (low, middle) if is_inside(middle) else (middle, high)
@@ -170,6 +172,7 @@ def _chance(bounds: list[int], share: float, margin: float) -> float:
 
 
 def _tail(count: int, least: int, chance: float) -> float:
+    """The probability of at least ``least`` successes among ``count``, each with the probability ``chance``."""
     if least > count:
         return 0.0
     return min(1.0, sum(_binomial(count, each, chance) for each in range(least, count + 1)))

@@ -106,6 +106,7 @@ def divide(workspace: Workspace, *, hidden: bool) -> None:
 
 
 def lanes(workspace: Workspace) -> dict[str | None, list[Body]]:
+    """The bodies of requests with tools by the id of the agent; None for the main one."""
     found: dict[str | None, list[Body]] = {}
     for each in workspace.standin.messages:
         if each.json().get("tools"):

@@ -139,6 +139,7 @@ class Doors:
 
     @contextmanager
     def thread(self) -> Iterator[None]:
+        """Mark a thread as busy within the block."""
         self._under_way += 1
         try:
             yield

@@ -31,6 +31,7 @@ def within_bounds(target: FuzzTarget, data: bytes) -> None:
 
 
 def fuzz(folder: Path, seconds: int, target: FuzzTarget) -> None:
+    """Fuzz one target. It does not return."""
     corpus = folder / target.name
     corpus.mkdir(parents=True, exist_ok=True)
     seeds = target.seeds()

@@ -27,12 +27,15 @@ class PromptKind(Enum):
 
 @attrs.frozen
 class Subject:
+    """The subject of a decision: its topic, its name, and the options."""
+
     topic: str
     name: str
     options: tuple[str, str, str]
 
     @property
     def path(self) -> str:
+        """The file with its measurements."""
         return f"{folder(self.topic)}/measurements_{self.name.replace(' ', '_').replace('-', '_')}.py"
 
     def __str__(self) -> str:
@@ -220,6 +223,7 @@ def read(path: str) -> str:
 
 
 def run(command: str, moment: int) -> str:
+    """The output of a command at this point of the conversation; the same for the same arguments."""
     chance = random.Random(f"{command} {moment}")
     rows = chance.randint(20, 160)
     if command.startswith("pytest"):

@@ -194,6 +194,7 @@ def _remembered(here: Read) -> Iterator[Statement]:
 
 
 def _found(here: Read) -> Iterator[tuple[str, str, str]]:
+    """The records in the results of searches."""
     for call, result in here.done:
         if call["name"] == SEARCH:
             yield from _records(result)

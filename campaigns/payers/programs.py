@@ -124,6 +124,7 @@ def _make_agent(scene: Scene, program: Program, payer: Payer) -> ProgramAgent:
 
 
 def _words(tokens: int, number: int) -> str:
+    """A text of about this many tokens."""
     line = LINE.format(number, 100)
     each = Estimator.of("claude-opus-4-5").tokens(features_of_text(line * 100)) / 100
     return "".join(LINE.format(number, 100 + line) for line in range(max(1, round(tokens / each))))

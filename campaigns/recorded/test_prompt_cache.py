@@ -99,6 +99,7 @@ def blocks(messages: Sequence[Mapping[str, Any]], changed: int = 0) -> list[Prom
 
 
 def sized(new: list[PromptBlock], tokens: int) -> Iterator[PromptBlock]:
+    """Distribute this many tokens over the blocks."""
     characters = sum(block.tokens for block in new)
     seen = given = 0
     for block in new:

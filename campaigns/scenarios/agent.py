@@ -138,6 +138,7 @@ class Agent:
         return sent
 
     def naming(self) -> Json:
+        """The headers that identify its requests."""
         named = {"x-claude-code-session-id": self.session, "x-claude-code-agent-id": self.agent}
         return {key: self.headers.get(key, value) for key, value in named.items()}
 
@@ -162,6 +163,7 @@ class Agent:
         self.scene.replies.setdefault(self.name, []).extend(found)
 
     async def send(self) -> ReadReply:
+        """Send the history once, and have the judge check the reply."""
         body = self.body()
         return self.judge_reply(body, await exchange(self.scene.url, self.target, body, headers=self.raw_headers()))
 
@@ -206,6 +208,7 @@ class Agent:
             self.history = [{"role": "user", "content": [text(REMINDER), text(OPERATOR), *content]}]
 
     async def turn(self, *content: Json) -> ReadReply:
+        """Send a message, and add the reply to the history."""
         self.add_prompt(*content)
         return self.take(await self.send())
 
@@ -227,12 +230,14 @@ class Agent:
         return reply
 
     def results(self, reply: ReadReply, output: Callable[[Json], Any] | None = None) -> list[Json]:
+        """The tool results for the calls of a reply; ``output`` makes the content of each, by default the file."""
         calls = [block for block in reply.content if block["type"] == "tool_use"]
         return [
             {"type": "tool_result", "tool_use_id": each["id"], "content": (output or file_of)(each)} for each in calls
         ]
 
     async def count(self, *content: Json) -> int:
+        """The token count of the history with this message, which is not kept."""
         self.history.append({"role": "user", "content": list(content)})
         body = json.loads(self.body())
         self.history.pop()

@@ -127,4 +127,5 @@ def _messages(message: Json) -> Iterator[Json]:
 
 
 def _function(tool: Json) -> Json:
+    """A tool of the Messages API in the form of this dialect."""
     return {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}

@@ -248,6 +248,7 @@ class Spoken:
 
 
 def spoken_at(target: str) -> Spoken | None:
+    """The dialect in which a path asks for a reply; None for other paths."""
     path = target.partition("?")[0]
     return next((each for each in SPOKEN if path.endswith(each.path)), None)
 

@@ -33,11 +33,13 @@ REWRITING = ("images-and-documents", "searches-that-the-provider-runs", "manual-
 
 
 def story(play: Story) -> Story:
+    """Add a story to the table, under its name with hyphens."""
     STORIES[play.__name__.replace("_", "-")] = play
     return play
 
 
 def final_text(reply: ReadReply) -> str:
+    """The last text of a reply, which must have ended normally."""
     assert reply.ended, reply
     return str(reply.content[-1].get("text"))
 

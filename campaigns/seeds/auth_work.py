@@ -87,6 +87,7 @@ class Seen:
         self.objects[step] = {each["id"]: each for each in await self.place.rows("select * from semantic_objects")}
 
     def find(self, step: str, **wanted: Any) -> dict[str, Any]:
+        """The newest object with these values."""
         found = [each for each in self.objects[step].values() if wanted.items() <= each.items()]
         return max(found, key=lambda each: each["created_at"])
 

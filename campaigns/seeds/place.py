@@ -82,6 +82,7 @@ class Place:
         return told.stdout
 
     async def command(self, *arguments: str) -> Any:
+        """The JSON output of a command."""
         return json.loads(await self.told(*arguments, "--json"))
 
     async def api(self, method: str, path: str, given: Json | None = None, /, **query: str) -> Any:
@@ -113,6 +114,7 @@ class Place:
         pytest.fail("no client became the owner")
 
     async def rows(self, query: str) -> list[dict[str, Any]]:
+        """The result of `mnemosyne sql`."""
         async with open_read_models(self.home.config, pytest.fail) as models:
             await models.refresh(ALL)
             found = await ask_views(models.database, query, tenant="local", seconds=30)

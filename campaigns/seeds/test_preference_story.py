@@ -23,6 +23,7 @@ async def save(place: Place, content: str, kind: str, **more: Any) -> Json:
 
 
 async def told(place: Place, session: str) -> str:
+    """The notes that a new session gets."""
     await place.work(
         place.client(session, instructions=INSTRUCTIONS), "What shall I do with my savings?", [text("Let us see.")]
     )

@@ -10,6 +10,7 @@ from tests.scripted_helper import SentTask, read_sent
 
 
 def asked(seen: Seen, task: str) -> list[SentTask]:
+    """The helper's prompts for a task."""
     sent = [read_sent(body) for _, _, body in seen.place.endpoint.requests]
     return [each for each in sent if each.task == task]
 

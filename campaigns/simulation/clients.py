@@ -37,6 +37,8 @@ REFUSED = fails(400, "messages.1.content.0: Invalid `signature` in `thinking` bl
 
 @attrs.frozen
 class WholeReply:
+    """A reply that its client received completely."""
+
     session: str
     message: str
 

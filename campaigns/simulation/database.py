@@ -41,11 +41,14 @@ LATEST_SECONDS = 5.0
 
 
 class SharedLog(PlainLog):
+    """The log of a database that several servers write to."""
+
     def __init__(self, codec: EventCodec) -> None:
         super().__init__(codec)
         self.conflicts = 0
 
     def take(self, batch: Sequence[EncodedAppend]) -> Committed:
+        """Commit at once, and check that no stream gets a gap."""
         before = {append.stream: self.version(append.stream) for append in batch}
         errors = tuple(self._commit(batch))
         self.conflicts += sum(error is not None for error in errors)
@@ -103,10 +106,12 @@ class LogConnection:
         self._changed = trio.Event()
 
     def calm_down(self) -> None:
+        """Change to fair weather for good."""
         self.change(Weather.FAIR)
         self._is_calm = True
 
     def cut(self) -> None:
+        """Mark the server as dead."""
         self.is_dead = True
         self._changed.set()
 
@@ -140,6 +145,7 @@ class LogConnection:
             raise LogUnavailable("the connection broke")
 
     async def _reach(self) -> None:
+        """Wait until a call reaches the database."""
         self._check_alive()
         await self._pass_time()
         while self.weather is Weather.HUNG and not self.is_dead:

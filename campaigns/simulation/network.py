@@ -27,6 +27,8 @@ IN_FLIGHT = (0, 1, 8, 64)
 
 
 class MemoryProvider(Standin):
+    """The scripted provider without a socket."""
+
     def __init__(self, model: Model, clock: Callable[[], float]) -> None:
         super().__init__(Provider(Script(), strict=True, secret=SECRET, model=model), clock, None)
 
@@ -119,6 +121,8 @@ class MemoryReply:
 
 @attrs.define(eq=False)
 class ClientWire:
+    """A client's connection, for one request."""
+
     chance: random.Random
     reply: RawReply = attrs.field(factory=RawReply)
     is_over: bool = False
@@ -137,6 +141,7 @@ class ClientWire:
         self.from_server.close()
 
     def cut(self, *, by_death: bool = False) -> None:
+        """Close the server's end; ``by_death``: because the server died."""
         self.by_death = self.by_death or (by_death and not self.is_over)
         self._gone.set()
         self._to_client.close()

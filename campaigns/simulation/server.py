@@ -65,6 +65,7 @@ class SimulatedServer:
     is_ending: bool = False
 
     async def run(self) -> None:
+        """Run until it is stopped or dies."""
         SERVER.set(self)
         with self._scope:
             async with AsyncExitStack() as stack:

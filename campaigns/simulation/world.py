@@ -52,6 +52,8 @@ class Fault(AssertionError):
 
 @attrs.frozen(kw_only=True)
 class Plan:
+    """The parameters that a seed draws for a whole run."""
+
     servers: int
     clients: int
     observed: int
@@ -154,6 +156,7 @@ class World:
 
     @property
     def living(self) -> list[SimulatedServer]:
+        """The servers that accept requests."""
         return [each for each in self.servers if each.is_up]
 
     @property
@@ -165,6 +168,7 @@ class World:
     # The run
 
     async def run(self) -> SimulationResult:
+        """Run everything. Raises a Fault."""
         self.scene = self._make_scene()
         async with trio.open_nursery() as nursery:
             for number in range(self.plan.servers):

@@ -65,6 +65,7 @@ class Fleet:
                     await self.ask(client, f"Prompt {prompt} of {client.session}: where is it?")
 
     async def ask(self, client: Client, prompt: str) -> None:
+        """Send a prompt and every requested result."""
         content = [text(prompt)]
         while content:
             await trio.sleep(self.pause())
@@ -93,6 +94,7 @@ class Fleet:
 
     @property
     def sessions(self) -> set[str]:
+        """The sessions with a completed request."""
         return {session for session, _ in self.completed}
 
     async def check(self, home: Home, sessions: Iterable[str]) -> int:

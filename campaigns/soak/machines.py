@@ -45,6 +45,7 @@ class Machine:
     process: trio.Process | None = None
 
     def dsn(self, **options: str) -> str:
+        """The DSN of this machine alone."""
         return dsn_of([self], **options)
 
     @property
@@ -91,6 +92,7 @@ class Machine:
         await self.until("select true", dbname="postgres")
 
     async def until(self, question: LiteralString, **options: str) -> None:
+        """Wait until the server answers a question with yes. Raises TooSlowError after ``DEADLINE``."""
         with trio.fail_after(DEADLINE):
             while True:
                 try:
@@ -101,6 +103,7 @@ class Machine:
                 await trio.sleep(0.05)
 
     async def execute(self, statement: Any, **options: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement, in its own transaction."""
         return await trio.to_thread.run_sync(partial(_execute, self.dsn(**options), statement))
 
     async def demand(self, standbys: str) -> None:

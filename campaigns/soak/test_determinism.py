@@ -48,6 +48,7 @@ def logged(lines: bytes, mode: Mode, *, seed: str, zone: str, processors: set[in
 
 
 def check_two_runs(lines: bytes, mode: Mode) -> bytes:
+    """Check that two runs give the same log; return it."""
     processors = os.sched_getaffinity(0)
     one = logged(lines, mode, seed="1", zone="Asia/Kolkata", processors={min(processors)})
     two = logged(lines, mode, seed="4242", zone="America/St_Johns", processors=processors)

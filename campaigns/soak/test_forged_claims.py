@@ -163,6 +163,7 @@ def carriers(text: str) -> dict[str, Carrier]:
 
 
 def quotes(claim: str, text: str) -> list[str]:
+    """The quotes that a helper model might take from a text with a claim."""
     half = len(claim) // 2
     return [claim, text, claim[:half], claim[half:], "deploys are on Fridays"]
 

@@ -207,6 +207,7 @@ async def test_one_of_two_databases_dies_and_the_sessions_of_the_other_are_not_s
 
 
 async def _sessions_of(home: Home, fleet: Fleet) -> set[str]:
+    """The clients' sessions that are in a database."""
     async with open_storage(home.config) as storage:
         streams = {*await storage.events.streams()}
     return {session for session in fleet.sessions if home.stream(session) in streams}

@@ -73,6 +73,7 @@ def jump(trios: MockClock, ours: Clock) -> None:
 
 
 def images_in(body: Json) -> list[str]:
+    """The data of every image of a request, in order."""
     found: list[str] = []
 
     def look(value: Any) -> None:
@@ -115,6 +116,7 @@ async def test_thirty_screenshots_cost_at_most_half_if_the_cache_expires_between
 
 
 def results_in(body: Json) -> list[Json]:
+    """The results of the last message's calls."""
     return [block for block in body["messages"][-1]["content"] if block["type"] == "tool_result"]
 
 

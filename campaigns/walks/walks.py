@@ -222,6 +222,8 @@ class Disconnects:
 
 @attrs.frozen
 class Rewinds:
+    """The user goes back to an earlier prompt and types another."""
+
     prompt: int
     replies: Sequence[ReplyOrFault]
 
@@ -263,6 +265,7 @@ def _without_thinking(message: Json) -> Json:
 
 
 async def look_around(walk: Walk) -> None:
+    """A sub-agent works in parallel to the conversation."""
     sub = walk.agent.sub_agent(f"sub{walk.words}")
     sub.hears([think(), ask(), read("/src/part_1.py")], [think(), look_up("part_1")])
     await walk.work(sub, walk.word())
@@ -277,6 +280,7 @@ async def count_tokens(walk: Walk) -> None:
 
 
 async def turn_off(walk: Walk) -> None:
+    """The user switches managing off for the session."""
     with suppress(NotFound):  # an empty fork is not one yet
         await walk.scene.turn_off(walk.agent.session)
 
@@ -357,6 +361,7 @@ walks = st.lists(_steps, min_size=1, max_size=16)
 
 
 async def take(scene: Scene, steps: Sequence[Step], kind: type[Agent] = Agent) -> None:
+    """Take a complete walk with a client of this kind."""
     walk = Walk(scene, [scene.agent(kind=kind)])
     for step in steps:
         await step(walk)

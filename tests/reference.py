@@ -55,6 +55,7 @@ def settings_table() -> str:
 
 
 def metrics_table() -> str:
+    """The metrics, as a Markdown table."""
     rows = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
     for metric in METRICS:
         labels = ", ".join(f"`{label}`" for label in metric.labels)

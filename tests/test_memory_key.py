@@ -1,6 +1,4 @@
-"""The owner's token and the fingerprints of credentials are derived from one key, and contain no part of a
-credential.
-"""
+"""One key yields the owner's token and the fingerprints of credentials, which contain no part of a credential."""
 
 import pytest
 

@@ -325,6 +325,7 @@ async def rebuilt(log: EventLog[Event], contents: ContentStore, stream: UUID = S
 
 
 async def assembled(contents: ContentStore, body: Recipe, stream: UUID = STREAM) -> bytes:
+    """The bytes of a recipe."""
     digests = {piece.digest for piece in body.pieces if isinstance(piece, Piece)}
     return recipe.assemble(body.pieces, (await contents.fetch(stream, sorted(digests))).__getitem__)
 

@@ -239,6 +239,7 @@ class Directory:
 
 @contextmanager
 def supervising(*directories: Directory) -> Iterator[Processes]:
+    """The supervisor of a process for each database."""
     count = len(directories)
     places = [ProcessPlace(number, count, Path("/nowhere"), count) for number in range(count)]
     with socket.socket() as listener:

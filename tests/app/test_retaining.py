@@ -35,9 +35,7 @@ def config_of(dsn: str, folder: Path, **changes: Any) -> Config:
 
 
 async def look(start: int, steps: Sequence[int], fails: int = 0) -> list[int]:
-    """Run the retention task, which fails so often at first; each wait advances the clock by a step (µs). Return when
-    it forgot.
-    """
+    """Run the retention task; the first ``fails`` runs fail, a wait lasts a step. Return the times of its runs, in µs."""
     clock, left, tried = [start], list(steps), list[int]()
 
     async def wait(seconds: float) -> None:

@@ -25,9 +25,7 @@ def chromium() -> str:
 
 @cache
 def axe() -> str:
-    """The script that checks a page for accessibility, from npm, kept between runs. Skips if it cannot be
-    downloaded.
-    """
+    """The script that checks a page for accessibility, from npm, kept between runs. Skips if npm is unreachable."""
     if shutil.which("npm") is None:
         pytest.skip("axe-core comes from npm, which is not on the PATH")
     FOLDER.mkdir(parents=True, exist_ok=True)

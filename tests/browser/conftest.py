@@ -137,9 +137,7 @@ def listen(page: Page) -> list[str]:
 
 
 def find_serious(page: Page, *, only_contrast: bool = False) -> list[tuple[str, str]]:
-    """Accessibility violations of a page that has the checker's script: the rule, and the first place that violates
-    it.
-    """
+    """Accessibility violations of a page with the checker's script: the rule, and the first place that violates it."""
     found = page.evaluate(_CHECK, only_contrast)
     return [(each["id"], each["nodes"][0]["html"][:200]) for each in found if each["impact"] in ("serious", "critical")]
 

@@ -61,6 +61,7 @@ class Conversation:
         return {name: len(line.turns) for name, line in self.history.lines.items()}
 
     def on(self, branch: str) -> list[Turn]:
+        """The turns of a branch."""
         return [turn for turn in self.turns if turn.branch == branch]
 
 

@@ -199,9 +199,7 @@ def files_in(project: Path) -> dict[str, str]:
 
 
 def finished(command: Sequence[str], environ: dict[str, str], directory: Path) -> str:
-    """Run a command and return its output. Fails with the output unless it succeeds in time; its processes are gone
-    afterwards.
-    """
+    """Run a command and return its output. Fails with the output unless it succeeds in time. Ends its processes."""
     with subprocess.Popen(
         command,
         env=environ,

@@ -98,4 +98,5 @@ async def test_finished_turn_is_freed_without_garbage_collection(
 
 
 def list_alive(*kinds: type) -> list[weakref.ref[object]]:
+    """The objects of these classes that are still alive."""
     return [weakref.ref(each) for each in gc.get_objects() if isinstance(each, kinds)]

@@ -53,9 +53,7 @@ class HangingLog(StoppableLog):
 
 
 async def turn_through(stage: Stage, log: HangingLog, client: Client, *, at: type[Event], on: bool, left: int) -> Json:
-    """A turn during which the log hangs from an event on, until this many requests were sent and another process
-    wrote.
-    """
+    """A turn during which the log hangs after an event until this many requests were sent and another process wrote."""
     message: Json = {}
 
     async def turn() -> None:

@@ -86,9 +86,7 @@ async def deliver(client: Client, stage: Stage, message: Json, *contents: object
 
 
 async def evict(client: Client, stage: Stage, first: Sequence[Json], *contents: object, turns: int = 6) -> Json:
-    """Read the ledger and this many other files until the ledger is evicted; return the message whose calls are
-    pending.
-    """
+    """Read the ledger and this many other files, which evict the ledger; return the message with pending calls."""
     message = await ask(client, stage, {"content": []}, first)
     message = await deliver(client, stage, message, *contents)
     message = await reads(client, stage, message, turns)

@@ -1,6 +1,4 @@
-"""Conversations without a name from their client, through a complete proxy: equal first words make no common
-session.
-"""
+"""Conversations that their client does not name: equal first words do not join two into one session."""
 
 import json
 

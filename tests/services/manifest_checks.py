@@ -49,6 +49,7 @@ def words_of(block: Any) -> str:
 
 
 def _json_values(content: bytes) -> list[Any]:
+    """The values of consecutive JSON texts."""
     text, at, found = content.decode(), 0, []
     while at < len(text):
         value, at = json.JSONDecoder().raw_decode(text, at)

@@ -1,6 +1,4 @@
-"""A manifest agrees with its request: each page's text is in the named blocks at its level, and each other block has a
-named use.
-"""
+"""A manifest agrees with its request: pages name their blocks and levels, and each other block has a named use."""
 
 import json
 from typing import Any

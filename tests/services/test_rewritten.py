@@ -35,6 +35,7 @@ class Rewritten:
     fork: str
 
     def moments(self, branch: str, first: int) -> list[MemorySnapshot]:
+        """The branch at each of its turns from the first one on."""
         last = snapshot(self.recorded, branch).turn
         return [snapshot(self.recorded, branch, turn) for turn in range(first, last + 1)]
 

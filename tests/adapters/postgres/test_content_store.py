@@ -13,6 +13,8 @@ SECRET = content(b"secret " * 100)
 
 
 class TestContentStore:
+    """The rules of every content store."""
+
     async def test_contents_are_fetched_by_hash(self, world: World) -> None:
         await world.journal.append(make_append(stream(1), 0, "a", contents=PIECES))
         asked = [piece.digest for piece in reversed(PIECES)]

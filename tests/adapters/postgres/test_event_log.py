@@ -39,6 +39,8 @@ from tests.waiting import DEADLINE
 
 
 class TestEventLog:
+    """The rules of every event log."""
+
     async def test_events_are_read_in_order_with_versions_and_positions(self, world: World) -> None:
         assert await world.journal.append(make_append(stream(1), 0, "a", "b")) == 2
         assert await world.journal.append(make_append(stream(1), 2, "c")) == 3

@@ -41,6 +41,8 @@ from tests.waiting import DEADLINE
 
 @pytest.mark.parametrize("world", [PLAIN, INLINE, POSTGRES], indirect=True)
 class TestJournal:
+    """The rules of every journal."""
+
     async def test_a_session_may_submit_the_next_append_before_the_first_is_durable(self, world: World) -> None:
         tickets = [world.journal.submit(make_append(stream(1), version, str(version))) for version in range(20)]
         assert [ticket.version for ticket in tickets] == list(range(1, 21))

@@ -178,9 +178,7 @@ def test_the_parts_of_a_turn_add_up_to_its_size(total: int, estimates: list[int]
 
 
 def test_the_providers_count_sets_the_scale_of_the_remaining_content() -> None:
-    """A prompt that is half as large again as estimated is so in its parts, including those that a compaction
-    removes.
-    """
+    """If a prompt is 1.5 times its estimate, so are its parts, including those that a compaction removes."""
     usual = Estimator.of("claude-opus-4-5")
     scaled = usual.at(Fraction(3, 2))
     assert scaled.tokens(Features(10_000_000)) == 15_000

@@ -33,6 +33,7 @@ def draft(content: str, **fields: Any) -> EntryDraft:
 
 
 def extracted(content: str, **fields: Any) -> EntryDraft:
+    """An entry that the proxy extracted."""
     return draft(content, source=EntrySource.EXTRACTED, **{"confidence": 0.8, **fields})
 
 

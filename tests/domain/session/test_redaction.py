@@ -146,6 +146,7 @@ def spoken(hint: Any) -> Any:
 
 
 def find_canaries(value: Any, path: str = "") -> Iterator[str]:
+    """The paths at which a value contains the canary."""
     if isinstance(value, str):
         if CANARY in value:
             yield path

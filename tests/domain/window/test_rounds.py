@@ -79,9 +79,7 @@ def test_deviating_bill_ends_managing_only_under_a_billed_tariff() -> None:
 
 
 def test_tariff_depends_on_the_provider_of_the_request() -> None:
-    """With a paid and a local provider, the local one serves the models that it is configured for, at its own
-    tariff.
-    """
+    """With a paid and a local provider, the local one serves the models configured for it, at its own tariff."""
     own = NamedUpstream("own", "http://192.168.1.7:8080", models=("qwen*",))
     told = NamedUpstream("told", "https://models.example", models=("llama*",), tariff="openai-before-5.6")
     settings = attrs.evolve(SETTINGS, host="api.anthropic.com", others=(own, told))

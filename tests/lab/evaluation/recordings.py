@@ -20,6 +20,7 @@ LINES = 60
 
 
 def line_of(file: int, number: int) -> str:
+    """A line that no other file has."""
     return f"    value_{file}_{number} = compute_part({number * 37 + file}, 'file {file}')"
 
 

@@ -19,9 +19,7 @@ MARGIN = 0.05
 
 
 def chance_of(counts: PairCounts, share: float, difference: float) -> float:
-    """The probability of this result under the multinomial, with this share of disagreeing pairs and this
-    difference.
-    """
+    """The multinomial probability of this result, with this share of disagreeing pairs and this difference."""
     gained, lost = (share + difference) / 2, (share - difference) / 2
     agree = counts.pairs - counts.gained - counts.lost
     ways = math.factorial(counts.pairs) // (

@@ -80,7 +80,7 @@ LETTERS = Pair("r", "about", "which?", tuple(exactly(name) for name in "abcde"))
     ],
     ids=["conclusion", "close together", "whole words", "four in five", "a form", "another form", "a share"],
 )
-def test_answer_may_be_reordered_shortened_or_in_another_form_to_a_degree(
+def test_answer_may_differ_in_order_length_and_form_only_within_limits(
     answers: Callable[[str], bool], told: str, hidden: str
 ) -> None:
     assert answers(told)

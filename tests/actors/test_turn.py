@@ -83,7 +83,7 @@ async def test_the_request_is_durable_before_the_first_byte_and_the_reply_before
     assert body == b"".join(FRAMES)
 
 
-async def test_reply_waits_until_the_files_are_saved_under_its_request_and_the_request_does_not(
+async def test_only_the_reply_waits_until_the_files_at_its_request_are_saved(
     log: StoppableLog,
 ) -> None:
     asked: list[tuple[UUID, int]] = []

@@ -60,7 +60,7 @@ def test_items_are_written_unchanged_with_codex_s_own_events(tmp_path: Path, mar
 
 
 @pytest.mark.parametrize(("session", "provider"), [("s", "mine"), ("t", "openai"), ("../s", "openai")])
-def test_a_fork_has_its_parent_s_provider_and_shows_only_what_was_typed(
+def test_a_fork_has_its_parent_s_provider_and_shows_only_typed_prompts(
     tmp_path: Path, session: str, provider: str
 ) -> None:
     """Codex 0.171.0 continues a conversation in a terminal only with its provider."""

@@ -174,7 +174,7 @@ def test_an_unreadable_file_is_skipped(project: Path) -> None:
     assert git(project, "ls-tree", "-r", "--name-only", ref).split() == [".gitignore", "a.txt", "sub/b.txt"]
 
 
-def test_an_error_of_git_is_reported_and_saves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_error_is_reported_and_saves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worktree = GitWorktree.around(project)
     worktree.keep("s/1", "why")
     (worktree.ours / "index").write_text("damaged")

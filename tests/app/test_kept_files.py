@@ -20,7 +20,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_files_of_a_request_are_found_by_its_session_and_time_and_no_other(project: Path) -> None:
+async def test_saved_files_are_found_only_by_the_session_and_time_of_their_request(project: Path) -> None:
     keep = find_keeper({FOLDER_VARIABLE: str(project)})
     assert keep is not None
     for at in (5, 6):
@@ -35,7 +35,7 @@ async def test_files_of_a_request_are_found_by_its_session_and_time_and_no_other
             find_files(project, session, at)
 
 
-async def test_files_that_cannot_be_saved_are_reported_and_do_not_hold_the_reply_back(
+async def test_failure_to_save_files_is_reported_and_does_not_delay_the_reply(
     project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (project / ".git/mnemosyne/lock").mkdir(parents=True)

@@ -35,7 +35,7 @@ def config_of(dsn: str, folder: Path, **changes: Any) -> Config:
 
 
 async def look(start: int, steps: Sequence[int], fails: int = 0) -> list[int]:
-    """Run the retention task; the first ``fails`` runs fail, a wait lasts a step. Return the times of its runs, in µs."""
+    """Run the retention task; the first ``fails`` runs fail, a wait lasts a step. Return the times of its runs (µs)."""
     clock, left, tried = [start], list(steps), list[int]()
 
     async def wait(seconds: float) -> None:
@@ -72,7 +72,7 @@ async def test_sessions_are_forgotten_once_a_day_and_not_when_the_clock_was_set(
     assert await look(DAY, [30 * DAY, LOOK]) == [31 * DAY + LOOK], "it shows at the next look"
 
 
-async def test_a_worker_forgets_old_sessions_and_not_young_ones(tmp_path: Path, dsn: str) -> None:
+async def test_worker_forgets_only_old_sessions(tmp_path: Path, dsn: str) -> None:
     await record(dsn, "old", now() - 31 * DAY)
     await record(dsn, "young", now() - 29 * DAY)
     given = {"dsn": dsn, "data_dir": str(tmp_path), "retain_days": 30}

@@ -72,7 +72,7 @@ PATCH = """*** Begin Patch
 
 
 @pytest.mark.parametrize("more", [0, pytest.param(28, marks=pytest.mark.release)])
-def test_tool_loop_is_repeated_offline_in_a_copy_of_its_files_and_its_resumption_belongs_to_it(
+def test_tool_loop_replays_offline_on_a_copy_of_its_files_and_can_be_resumed(
     programs: Path, server: Server, tmp_path: Path, more: int
 ) -> None:
     project, here = make_project(tmp_path), visit(server)

@@ -1,4 +1,4 @@
-"""A fork between the calls of one prompt: each client goes on behind the results, with the files of then, and the
+"""A fork between the calls of one prompt: each client continues after the results, with the files of that time, and the
 provider's cache applies.
 """
 
@@ -46,7 +46,7 @@ def fork_at(here: Visit, turn: int) -> tuple[str, ...]:
 
 
 FORKED = {"notes.txt": "one\ntwo\nthree\n", "more.txt": "four\n", "one.txt": "first\n", "else.txt": "else\n"}
-"""The files of the fork."""
+"""The files at the fork."""
 
 
 def sent(here: Visit) -> list[Body]:

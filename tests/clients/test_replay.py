@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.release]
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_client_repeats_the_record_in_a_copy_of_the_recorded_files(workspace: Workspace) -> None:
-    """A session of 31 turns, some with two calls; `test_codex.py` has the same of Codex."""
+    """A session of 31 turns, some with two calls; `test_codex.py` has the same for Codex."""
     agent, notes, new = workspace.agent, workspace.project / "notes.txt", workspace.project / "new.txt"
     rounds = [
         [agent.read(notes)],

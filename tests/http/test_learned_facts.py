@@ -143,7 +143,7 @@ async def test_a_fact_of_a_submitted_prompt_becomes_an_unconfirmed_entry() -> No
         assert (await review(MemoryArchive(stage.log), str(await stage.stream()))).differences == []
 
 
-async def test_prompt_of_a_session_that_was_forgotten_while_it_waited_is_never_sent() -> None:
+async def test_waiting_prompt_of_a_forgotten_session_is_never_sent() -> None:
     reader, log = Reader(), StoppableLog()
     options: dict[str, Any] = {"memory_tokens": 600, "owners": MemoryOwners(KEY), "questions": HelperQuestions()}
     models = HelperModels(SameModels((reader,)), HelperBudget(EnoughTurns(), ENOUGH_MONEY, lambda: 1))

@@ -144,7 +144,7 @@ async def test_short_form_of_a_helper_is_shown_instead_of_an_extract() -> None:
 
 @pytest.mark.parametrize(("mode", "ordered"), [(Mode.MANAGE, ["caption"]), (Mode.OBSERVE, [])])
 async def test_a_caption_is_ordered_once_when_the_image_arrives(mode: Mode, ordered: list[str]) -> None:
-    """If the window fills up, images leave at the next request."""
+    """If the window fills up, images are evicted at the next request."""
     async with open_stage(mode=mode, questions=HelperQuestions()) as stage:
         client = client_of(stage)
         answer(stage, [text("Hello.")], [read("/docs/plan.png")], [text("I see.")], [text("Well.")])

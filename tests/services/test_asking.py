@@ -73,7 +73,7 @@ async def test_helper_that_finds_nothing_gets_passages_of_another_object_for_its
     assert (type(found.helped), found.helped.nanodollars) == (HelperAnswer, 6)
 
 
-async def test_second_look_reads_objects_behind_those_of_the_first() -> None:
+async def test_second_look_reads_objects_ranked_below_those_of_the_first() -> None:
     async with talking() as talk:
         files = [each for n in range(40) for each in read(n, f"src/{n}.txt", f"the pool {n} is small")]
         await talk.ask(body([user("Look."), *files, assistant("Seen."), user("Go on.")]))

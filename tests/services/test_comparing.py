@@ -61,12 +61,12 @@ async def test_a_fork_under_its_own_name_counts_what_it_did_itself(archive: Plai
 
 
 async def find_without_objects(archive: Plain, name: str) -> RecordedLine:
-    """Of a busy server, which made no objects since the session's last requests."""
+    """The line on a busy server, which has made no objects since the session's last requests."""
     line = await find_line(archive, name)
     return attrs.evolve(line, history=attrs.evolve(line.history, objects={}))
 
 
-async def test_file_that_the_last_calls_change_counts_without_objects(
+async def test_file_changed_by_the_last_calls_counts_without_objects(
     archive: Plain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = [

@@ -60,7 +60,7 @@ async def test_request_that_is_not_recorded_takes_the_reply_of_no_other() -> Non
 
 
 @pytest.mark.parametrize("prompt", ["What is the title of this?", "Do all."])
-async def test_request_with_other_tools_and_another_prompt_is_of_another_kind(prompt: str) -> None:
+async def test_request_with_other_tools_and_another_prompt_gets_no_recorded_reply(prompt: str) -> None:
     async with talking() as talk:
         await talk.ask(body([user("Do all.")]), reply="All")
     replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
@@ -94,10 +94,10 @@ MARKED = {"type": "text", "text": "Do all.", "cache_control": {"type": "ephemera
 @pytest.mark.parametrize(
     ("model", "prompt", "is_found"), [("m", "Do all.", True), ("m", "No.", False), ("", "", False)]
 )
-async def test_prompt_before_a_live_part_may_be_wrapped_otherwise_for_another_model(
+async def test_last_replayed_prompt_may_be_wrapped_differently_for_another_model(
     model: str, prompt: str, is_found: bool
 ) -> None:
-    """As by Claude Code 2.1.332; without a ``model``, it is the recorded one, with another prompt."""
+    """As Claude Code 2.1.332 does. Without ``model``, the request has the recorded model and another prompt."""
     async with talking() as talk:
         await talk.ask(body([user("Do all."), SYSTEM]), reply="All")
     replay = await open_replay(talk.archive, str(talk.stream), 1, lambda done, total: None)

@@ -188,7 +188,7 @@ async def test_a_rebuilt_index_equals_the_live_one(dsn: str, how: str, monkeypat
 
 
 @pytest.mark.parametrize("embedder", [None, HashedWords()], ids=["words", "words and vectors"])
-async def test_an_index_that_is_up_to_date_keeps_no_text_in_memory(dsn: str, embedder: HashedWords | None) -> None:
+async def test_up_to_date_index_keeps_no_text_in_memory(dsn: str, embedder: HashedWords | None) -> None:
     async with indexing(dsn, embedder) as world:
         await world.add("s", *FILES)
         await world.catch_up()

@@ -205,7 +205,7 @@ def test_a_session_s_summary_replaces_the_previous_one() -> None:
 
 @pytest.mark.parametrize(("ended", "shown"), [(FIRST + 1, "Done: the parser"), (FIRST + 3, "Done: the lexer")])
 def test_a_delayed_summary_does_not_replace_a_later_session_s(ended: int, shown: str) -> None:
-    """The summary of a session that ended earlier may have waited for the budget; one that was resumed is later."""
+    """The summary of a session that ended earlier may have waited for the budget; a resumed session ends later."""
     place, kind = KnowledgePlace(), EntryKind.SESSION_SUMMARY
     place.remember("Done: the parser", FIRST + 5, kind=kind, source=EntrySource.AGENT, valid_from=FIRST + 2)
     place.take(

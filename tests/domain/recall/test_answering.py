@@ -121,7 +121,7 @@ def test_second_passages_are_others_of_the_same_sources(texts: list[str], most: 
     assert asked is None or asked.look_for == "aa"
 
 
-def test_words_of_a_helper_and_the_question_rank_what_it_is_sent_next() -> None:
+def test_second_look_ranks_passages_by_the_question_and_the_helper_s_words() -> None:
     rows = [f"row {n} of the {'pond' if n < 9_000 else 'pool'}" for n in range(15_000)]
     rows[5_000] = "row 5000, port: 8443"
     sources = [source("\n\n".join(rows))]

@@ -78,7 +78,7 @@ def test_only_the_last_sentence_before_a_call_announces_it(said_before: str) -> 
     assert quoted.strip("。.\n ") == "The port is 8443"
 
 
-def test_prompt_that_a_call_follows_at_once_is_quotable_and_a_lone_announcement_is_not() -> None:
+def test_prompt_before_a_call_is_quotable_and_a_lone_announcement_is_not() -> None:
     prompt, called = said("ask", (0, 0)), call("run", (1, 1), (2, 0))
     lone = said("lone", (1, 0), tags=(), by_user=())
     found = read(prompt, called, lone, ask=blocks("Which port?"), lone=blocks("Let me look."))

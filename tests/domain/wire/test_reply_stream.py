@@ -59,7 +59,7 @@ def test_part_of_a_reply_that_broke_off_is_no_part_of_the_conversation(written: 
 
 @IN_EACH_DIALECT
 @pytest.mark.parametrize("reply", replies())
-def test_reply_in_the_history_of_a_request_is_read_as_it_was_given(written: Written, reply: ModelReply) -> None:
+def test_reply_joined_from_a_later_request_reads_as_the_original(written: Written, reply: ModelReply) -> None:
     dialect = written.dialect
     request = written.request([Exchange("Go.", [reply]), Exchange("On.", [ModelReply("Last.")])])
     ((start, end),) = find_replies(request, dialect)

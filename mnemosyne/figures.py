@@ -131,7 +131,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def settings_as_json(taken: "SettingsTaken") -> dict[str, Any]:
-    """The settings with which a session is planned, as far as a request can choose them."""
+    """The settings of a session's planning, as far as a request can choose them."""
     names = ("window", "policy", "policy_version", "chosen", "refused")
     grounding = {} if taken.grounding == "free" else {"grounding": taken.grounding}
     return {**{name: getattr(taken, name) for name in names}, "fidelity": taken.fidelity.value, **grounding}

@@ -1,4 +1,4 @@
-"""Play recorded sessions under seven policies and look for the answers in what the model would be sent.
+"""Play recorded sessions under seven policies and look for the answers in the text that the model would get.
 
 A policy holds an answer *in sight* if the request in which the question is asked contains it. Mnemosyne also holds it
 after *one question* if ``memory_query`` quotes it from the block that it is from. What an agent could read again from

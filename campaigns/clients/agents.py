@@ -1,4 +1,4 @@
-"""Codex, and opencode with models of other companies, as agents of a workspace, in addition to those of `tests`."""
+"""Codex, and opencode with models of other companies, as agents of a workspace, next to the agents of `tests`."""
 
 import json
 import shlex
@@ -78,7 +78,7 @@ OPENCODE_OPENAI, OPENCODE_COMPATIBLE = OtherOpencode(OPENAI), OtherOpencode(COMP
 
 
 def variables_of(agent: Agent, server: Server) -> dict[str, str]:
-    """What the agent needs in its environment to find a server."""
+    """The environment variables that lead the agent to a server."""
     if not isinstance(agent, OtherOpencode):
         return {}
     way = {"npm": f"@ai-sdk/{agent.provider}"} if agent.provider == COMPATIBLE else {}

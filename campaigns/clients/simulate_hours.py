@@ -44,7 +44,7 @@ COMPACTS = (120_000, 258_000, 450_000)
 
 @attrs.define
 class Shown:
-    """What a call showed at a step: lines of a file, or another result."""
+    """The result of a call at a step: lines of a file, or another text."""
 
     at: int
     each: Candidate

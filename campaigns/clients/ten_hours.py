@@ -190,7 +190,7 @@ class Model:
         return self.edit(path, old, lines[part.used])
 
     def _read(self, part: Part) -> Block:
-        """Read the part, or what is around an edited line of it."""
+        """Read the part, or the lines around its edited line."""
         lines = part.lines
         if len(lines) == 1:
             lines = range(max(0, part.used - AROUND), min(len(self.plan.files[part.file]), part.used + AROUND + 1))

@@ -69,7 +69,7 @@ def test_litellm_and_this_proxy_do_not_disturb_each_other(behind_us: bool, tmp_p
 
 
 def work_to_the_end(url: str, prompt: str, *, stream: bool) -> list[Any]:
-    """Play the client of a tool loop; return what it was told, the last text at the end."""
+    """Play the client of a tool loop; return its messages, and the texts of the last reply."""
     said: list[MessageParam] = [{"role": "user", "content": prompt}]
     message: Message
     with anthropic.Anthropic(base_url=url, api_key="k") as client:

@@ -168,7 +168,7 @@ def recorded(data_dir: Path) -> list[object]:
 
 
 def _assert_on_record(events: Sequence[object], bodies: Sequence[bytes], rounds: Rounds) -> None:
-    """The recorded and verified requests are those of the provider, one by one."""
+    """The recorded and verified requests equal the provider's, one by one."""
     sent = Counter(sha256(body).digest() for body in bodies)
     ours = [each.sha256 for each in events if isinstance(each, RoundBegan)]
     assert len(ours) > rounds.first + rounds.second

@@ -288,7 +288,7 @@ LOOKS = TELLS | {"tool_choice": {"type": "function", "function": {"name": "look"
 
 
 async def ask(url: str, talk: ChatTalk) -> Any:
-    """The model looks into something and says what it thinks of it; return the latter with its likelihoods."""
+    """The model runs a call and gives an opinion on the result; return the opinion with its likelihoods."""
     talk.url = url
     talk.history.append({"role": "user", "content": f"What is it, after {len(talk.history)} messages?"})
     for members in (LOOKS, SAYS):

@@ -92,7 +92,7 @@ class Deviation:
 
 @attrs.frozen(kw_only=True)
 class Held:
-    """A session under a tariff, observed and managed. ``dollars`` are those of the managed one, at list prices."""
+    """A session under a tariff, observed and managed. ``dollars`` are the cost of the managed one, at list prices."""
 
     unmanaged: Deviation
     managed: Deviation

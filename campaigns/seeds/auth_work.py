@@ -1,5 +1,5 @@
 """A session about authentication, as the documents tell it: the agent reads the middleware, decides for JWT, sees a
-test fail and writes a plan; other work fills the window; then the model needs what has left.
+test fail and writes a plan; other work fills the window; then the model needs evicted text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -76,7 +76,7 @@ def _source(path: str, version: int) -> Iterator[str]:
 
 @attrs.define
 class Seen:
-    """What was seen while the session was played: the requests to the provider and the helper, and the tables."""
+    """The observations while the session was played: the requests to the provider and the helper, and the tables."""
 
     place: Place
     sent: dict[str, Json] = attrs.field(factory=dict)

@@ -1,5 +1,5 @@
 """The story of four sessions: the first plans and decides, the second continues, the third completes the plan, and the
-fourth, with another task, knows what was decided and where.
+fourth, with another task, knows the decision and its place.
 
 The document also wants the third to turn its calls into a skill; that is declined by measurement (ADR 33), and a person
 saves the procedure.

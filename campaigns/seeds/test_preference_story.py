@@ -38,7 +38,7 @@ async def test_preference_is_saved_updated_recalled_as_of_a_time_forgotten_and_r
     tmp_path: Path, dsn: str
 ) -> None:
     async with opened(tmp_path, dsn) as place:
-        # The first chat: what is said counts at once, and for the chats that begin from now on.
+        # The first chat: a statement counts at once, and for the chats that begin from now on.
         chat = place.client("first", instructions=INSTRUCTIONS)
         await place.work(chat, "I want to retire at 50, and only buy funds.", [text("I see.")])
         await place.until_owned()

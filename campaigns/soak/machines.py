@@ -56,7 +56,7 @@ class Machine:
         """A new, empty cluster with the database of the servers."""
         self._make_folder()
         await self._run("initdb", "-D", str(self.data), "-U", ROLE, *INITDB_OPTIONS, account=self.account)
-        rules = "local all all trust\nlocal replication all trust\n"  # the folder admits nobody else
+        rules = "local all all trust\nlocal replication all trust\n"  # the folder admits no other account
         (self.data / "pg_hba.conf").write_text(rules)
         await self.start()
         await self.execute(f"create database {DATABASE}", dbname="postgres")
@@ -80,7 +80,7 @@ class Machine:
             "shared_buffers": "32MB",
             "max_connections": "40",
             "io_method": "sync",
-            "wal_keep_size": "256MB",  # a standby that was stopped finds what it missed
+            "wal_keep_size": "256MB",  # a standby that was stopped can catch up
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as output:

@@ -264,7 +264,7 @@ class Quoting:
 
 
 async def test_no_injection_is_confirmed_or_shown_by_a_server() -> None:
-    """At least 570 sessions of one owner; then new ones ask about each claim, and get only what the owner typed."""
+    """At least 570 sessions of one owner; then new ones ask about each claim, and get only typed claims."""
     claims, sessions = [*texts("plain")][::7], 0
     async with reading(Quoting(claims), mode=Mode.MANAGE) as stage:
         await client(stage, "first", x_api_key="mine").work("Hello.")

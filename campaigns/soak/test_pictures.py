@@ -34,7 +34,7 @@ SCREENSHOT = {"name": "screenshot", "description": "Takes one.", "input_schema":
 
 
 def png(seed: int) -> bytes:
-    """A small file whose header is that of an image of 1440 by 900 pixels, so that it counts as many tokens."""
+    """A small file with the header of an image of 1440 by 900 pixels, so that it counts as many tokens."""
     header = struct.pack(">I4sII", 13, b"IHDR", 1440, 900)
     return b"\x89PNG\r\n\x1a\n" + header + random.Random(seed).randbytes(3_700)
 

@@ -62,7 +62,7 @@ class HelperRequest:
 
     @property
     def place(self) -> tuple[UUID, str, str]:
-        """What the order is about. A later order about the same replaces it."""
+        """The subject of the order. A later order about the same subject replaces it."""
         return self.identity.stream, self.order.task, "" if self.order.task == SUMMARY else self.order.subject
 
 

@@ -308,7 +308,7 @@ class MemoryToolExecutor:
         alone = call.scope is not None and len(among) == 1
         found = await self._texts.search(words, among, self._memory.objects, 0.0 if alone else least)
         view = self._memory.view_of(self._branch)
-        found = sorted(found, key=lambda hit: view.fidelity_of(hit.object) is Fidelity.FULL)  # what the model sees last
+        found = sorted(found, key=lambda hit: view.fidelity_of(hit.object) is Fidelity.FULL)  # visible ones last
         chosen = list_sources(found, among, most)
         if alone:
             chosen = [each for each in among.values() if may_be_quoted(each)]

@@ -687,7 +687,7 @@ class Turn:
         await self._finish(head, reply, RoundEnd(reply=last, calls=calls, request=self._request.raw))
 
     def _note_accepted(self, head: ReplyHead, reply: Reply) -> None:
-        """Remember what was refused if the request without it succeeded; otherwise it was not the reason."""
+        """Remember the refused part if the request without it succeeded; otherwise it was not the reason."""
         if self._last is not None and head.status < 300 and reply.error_type is None:
             for kind in self._refused:
                 self._registry.note_refused(kind, self._request.credential, self._last.turn.read)

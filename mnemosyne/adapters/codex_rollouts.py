@@ -89,7 +89,7 @@ def _kinds_of(item: Item) -> Iterable[object]:
 
 
 def _lines_of(item: Item) -> list[tuple[str, Item]]:
-    """An item, and the event by which Codex displays it."""
+    """An item, and the event that makes Codex display it."""
     lines: list[tuple[str, Item]] = [("response_item", item)]
     if (
         item.get("type") == "message"

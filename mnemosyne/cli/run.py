@@ -246,7 +246,7 @@ ADDRESS = frozenset({"host", "port"})
 
 
 class _NotFound(click.ClickException):
-    """The client does not exist; the exit code is that of shells, as below."""
+    """The client does not exist; the exit code is a shell's, as below."""
 
     exit_code = 127
 

@@ -151,7 +151,7 @@ def _answers(message: Mapping[str, Any]) -> set[str | None]:
 
 
 def _results_only(element: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A request's element without what the user or the client added to the results."""
+    """A request's element without the additions of the user or the client to the results."""
     results = [block for block in content_blocks(element.get("content")) if is_result(block)]
     return {**element, "content": results} if results else element
 

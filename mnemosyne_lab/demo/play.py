@@ -124,7 +124,7 @@ class Options:
 
 
 def may_open(console: Console) -> bool:
-    """Whether somebody sits at a display."""
+    """Whether a person is at a display."""
     shown = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
     return console.is_terminal and shown
 

@@ -144,7 +144,7 @@ def _first_after(reset: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]
 
 
 def _clear_results(history: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The history after the client cleared old results: which ones is not on record, so the first stands for them."""
+    """The history after the client cleared old results: which ones is not on record, so the first ones are assumed."""
     for number, message in enumerate(history):
         content = message["content"]
         if isinstance(content, list) and any(is_result(block) and block.get("content") for block in content):

@@ -126,7 +126,7 @@ class _Run:
         self._reuse = ReuseRecord()
         self._items = {item.id: item for item in sized.trace.items}
         # The cache
-        # At the start it holds what the first request read of tools and system prompt; of an assumed head nothing.
+        # At first it holds the part of tools and system prompt that the first request read; of an assumed head nothing.
         read, first = ROUNDING * sized.trace.found_cached, sized.trace.requests[0].at
         held = [step for step in sized.head if step.tokens <= read and sized.trace.head is not None][-1:]
         self._cache = Cache({step.digest: CacheEntry(sized.settings.ttl, first + 1, first) for step in held})

@@ -1,5 +1,5 @@
-"""Policies, which decide without knowing how they are judged, and the tariffs by which a recorded session can be
-judged.
+"""Policies, which decide without knowing how they are judged, and the tariffs that recorded sessions can be judged
+by.
 """
 
 from collections.abc import Callable, Sequence

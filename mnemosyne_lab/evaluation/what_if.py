@@ -125,7 +125,7 @@ def _files(
 
 @attrs.frozen
 class FoundMisses:
-    """The reads of each conversation, by its name. ``left_out`` are sentences about what is not among them."""
+    """The reads of each conversation, by its name. ``left_out`` are sentences about omitted ones."""
 
     sessions: dict[str, list[RecordedReading]]
     left_out: Sequence[str]

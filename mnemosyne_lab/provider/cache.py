@@ -1,4 +1,4 @@
-"""The caches of the stand-in: that of the Messages API, billed by the rules of ``domain/cost/prompt_cache.py``; the
+"""The caches of the stand-in: one for the Messages API, billed by the rules of ``domain/cost/prompt_cache.py``; the
 automatic prefix cache of a hosted API; and the slots of a local server.
 
 The latter two see the prompt as one text (see `openai_messages.py`). A request's writes become readable when its reply

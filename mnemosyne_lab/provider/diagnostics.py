@@ -1,4 +1,4 @@
-"""Cache diagnostics: how a request's prompt differs from that of an earlier request, which it names by its reply's id.
+"""Cache diagnostics: how a request's prompt differs from an earlier request's, which it names by its reply's id.
 
 The comparison is about the requests and not about the cache. Sources: the pages "Cache diagnostics" (Messages API) and
 "Prompt cache diagnostics" (Responses), read in November 2026.

@@ -153,7 +153,7 @@ def _read_end(output: Path) -> str:
         return file.read().decode(errors="replace")
 
 
-# What a run did to its folder, as a text
+# The changes of a run to its folder, as a text
 
 LONGEST_CHANGES, LONGEST_CHANGE = 12_000, 5_000
 """Maximum length in characters of the changes of all files, and of one."""

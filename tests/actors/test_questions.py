@@ -107,4 +107,4 @@ async def test_two_calls_take_no_longer_than_one_may(
     assert len(taken) == calls
     cost = None if first == 9.0 else 3 if calls == 1 or second == 9.0 else 7
     assert (None if answer is None else answer.nanodollars) == cost
-    assert type(answer) in (type(None), HelperAnswer)  # what is recorded has no words
+    assert type(answer) in (type(None), HelperAnswer)  # the recorded answer has no words

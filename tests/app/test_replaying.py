@@ -71,7 +71,7 @@ def send(running: RunningReplay, dialect: Dialect, body: bytes) -> httpx2.Respon
 
 
 def read_message(response: httpx2.Response, dialect: Dialect) -> dict[str, Any]:
-    """What a client reads of a reply, streamed or not."""
+    """The part of a reply that a client reads, streamed or not."""
     reader = dialect.reader()
     if "event-stream" not in response.headers["content-type"]:
         return json_object(response.content)
@@ -82,7 +82,7 @@ def read_message(response: httpx2.Response, dialect: Dialect) -> dict[str, Any]:
 
 
 def outcome(running: RunningReplay, dialect: Dialect, body: bytes) -> dict[str, Any] | None:
-    """What a client reads; None if the reply broke off or was an error of a gateway."""
+    """The reply as a client reads it; None if the reply broke off or was an error of a gateway."""
     try:
         response = send(running, dialect, body)
     except httpx2.HTTPError:

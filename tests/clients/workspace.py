@@ -52,7 +52,7 @@ class Server:
 
     @property
     def options(self) -> list[str]:
-        """The options with which `mnemosyne run` joins this server."""
+        """The options that make `mnemosyne run` join this server."""
         port = self.url.rpartition(":")[2]
         return ["--data-dir", str(self.data_dir), "--upstream", self.standin.url, "--port", port]
 

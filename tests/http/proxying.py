@@ -102,7 +102,7 @@ async def _no_metrics() -> str:
 
 
 def _present_nothing(session: str, prompt: str | None = None, *, interactive: bool = False) -> None:
-    """Nobody asks."""
+    """Ignore a prompt that a hook reports."""
 
 
 async def _no_probe(_dialect: str) -> list[Reachability]:

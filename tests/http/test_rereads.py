@@ -369,4 +369,4 @@ async def test_grounding_asks_for_sources_where_a_rewrite_changed_the_context_an
         assert not (await review(MemoryArchive(stage.log), str(await stage.stream()))).differences
         await exchange(client, stage, "Again?", [think(), text(f"As said [#{ledger.object}].")])
         assert await cited_in(stage, -1) == Citations(cited=(ledger.object,))  # the answer is still in the context
-        assert await cited_in(stage, 0) is None  # nobody asked before the first rewrite
+        assert await cited_in(stage, 0) is None  # no request asked before the first rewrite

@@ -77,7 +77,7 @@ def _assert_nothing_remains(place: Path) -> None:
 
 
 async def test_each_step_of_the_story_happens_in_the_log(tmp_path: Path) -> None:
-    """Played through the real application, on a log in memory: what the demo prints is compared with the events."""
+    """Played through the real application, on a log in memory: the demo's output is compared with the events."""
     story, log, output = load_story(), StoppableLog(), io.StringIO()
     console = Console(file=output, width=100)
     async with open_stage(log=log, index=Index(log)) as stage, HttpUpstream(stage.url) as server:

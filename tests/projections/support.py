@@ -89,7 +89,7 @@ class World:
         log: Tail | None = None,
         page: int = 1000,
     ) -> Projector:
-        """Return a projector like that of another process."""
+        """Return a projector as another process has it."""
         return Projector(projection, log or self.tail, store or self.store, say=self.messages.append, page=page)
 
     def keeping(self, *projections: Projection, log: Tail | None = None, page: int = 1000) -> Keeping:

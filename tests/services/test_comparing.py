@@ -1,4 +1,4 @@
-"""Two sessions are compared, or a session with a fork under a name of its own, which counts what it did itself."""
+"""A comparison of two sessions, or of a session and its named fork, counts for each only its own work."""
 
 import json
 from typing import Any

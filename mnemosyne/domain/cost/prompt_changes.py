@@ -75,7 +75,7 @@ def find_change(before: PromptLayout, now: PromptLayout) -> Change | None:
 
 
 def count_shared(before: PromptLayout, now: PromptLayout) -> int:
-    """Return the number of blocks with which both prompts begin, whatever their parameters."""
+    """Return the number of leading blocks that both prompts share, regardless of their parameters."""
     if before.prompt.keys == now.prompt.keys:
         return before.prompt.count_shared(now.prompt)
     limit = range(min(len(before.prompt), len(now.prompt)))
@@ -162,7 +162,7 @@ def _change_of_block(before: PromptLayout, now: PromptLayout, shared: int) -> Ch
 
 
 def _leads(read: Transcript, message: int | None) -> bool:
-    """Return whether a message belongs to the system messages with which a history begins."""
+    """Return whether a message belongs to the leading system messages of a history."""
     return message is not None and all(each.role == "system" for each in read.messages[: message + 1])
 
 

@@ -82,7 +82,7 @@ class LookAgain(HelperAnswer):
     look_for: str
 
     def add_second(self, second: HelperAnswer | None) -> HelperAnswer:
-        """What the ``second`` call found, if anything, with what both calls used and cost."""
+        """The result of the ``second`` call, if any, with the usage and cost of both calls."""
         last = HelperAnswer(helper=self.helper, prompt=self.prompt) if second is None else second
         return attrs.evolve(
             last,

@@ -101,7 +101,7 @@ def order_facts(
 
 def _gather(order: HelperOrder, _: Mapping[str, bytes]) -> FactInputs | None:
     whole: FactInputs = order.about
-    # Masked before it is cut, so that no part holds half a credential, or half of what is private.
+    # Masked before it is cut, so that no part holds half a credential or half a private text.
     text = credentials.mask(blank_private(whole.text))[whole.start : whole.start + LONGEST_PART]
     cut = max(0, len(whole.answered) - LONGEST_ANSWERED)
     answered = credentials.mask(whole.answered)[cut:]

@@ -95,7 +95,7 @@ class Link:
 
 @attrs.frozen(kw_only=True)
 class Losses:
-    """What a rendition lacks. Its writer declares ``dropped``, ``can_answer``, ``fault_when`` and ``key_entities``.
+    """The losses of a rendition. Its writer declares ``dropped``, ``can_answer``, ``fault_when`` and ``key_entities``.
     ``lost`` is measured: by kind, how many specifics of the full content are missing from the rendition; ``sample``
     names some of them. ``asked`` and ``failed`` are the results of spot checks by earlier versions.
     """

@@ -182,7 +182,7 @@ def quote_sources(
                 quotes.append((quote(source.id, source.text, span), tokens))
                 most -= tokens
                 break
-            # What is between the parts has tokens, too: leave out the worse ends.
+            # Text between the parts has tokens, too: leave out the worse ends.
             for _ in range(max(1, len(run) * (tokens - most) // tokens)):
                 first, last = (order[source.id, part.place] for part in (run[0], run[-1]))
                 run.pop(0 if first > last else -1)

@@ -263,7 +263,7 @@ def _begin_round(command: BeginRound, session: Session) -> round_events.RoundBeg
 
 
 def _is_open(command: FinishRound, session: Session) -> bool:
-    """Whether a round may finish. Those of a repeated earlier turn are not counted."""
+    """Whether a round may finish. Rounds of a repeated earlier turn are not counted."""
     rounds = session.branches[command.branch].rounds
     return rounds.turn != command.turn or rounds.open_of(command.turn, command.attempt) == command.round
 
@@ -389,7 +389,7 @@ def _place(command: BeginTurn, session: Session) -> _Place:
         turn -= 1  # another agent's request with the same history is a turn of its own
         owner = _owner(branch, turn, session)
     compacts = command.origin.kind is RequestKind.COMPACTION
-    # A summary may follow messages with which the previous window began, too.
+    # A summary may also follow messages that began the previous window.
     succeeds = command.origin.kind is RequestKind.SUCCESSOR and not _is_successor(branch, session)
     if kept == len(branch.chains) and not compacts and not succeeds and not is_another(command.client_headers, branch):
         return _Place(Address(branch.name, branch.turns + 1, 1), TurnRelation.CONTINUES, kept)

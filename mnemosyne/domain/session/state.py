@@ -563,7 +563,7 @@ def _end_exchange(session: Session, address: Address, event: TurnFinished | Turn
 
 
 def is_failed(event: TurnFinished | TurnInterrupted) -> bool:
-    """Whether an attempt got no whole reply: only what the provider counted of it is billed."""
+    """Whether an attempt got no whole reply: only the part that the provider counted is billed."""
     return isinstance(event, TurnInterrupted) or event.status != 200 or event.error_type is not None
 
 

@@ -1,4 +1,4 @@
-"""A session's title and lines are short, and supported by what was said in it."""
+"""A session's title and lines are short, and supported by its texts."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Quotes contain what a question is about, with what belongs to it, and fit their room."""
+"""Quotes contain the subject of a question and its context, and fit their room."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -17,7 +17,7 @@ IN_EACH_DIALECT = pytest.mark.parametrize("written", WRITTEN, ids=lambda each: e
 
 
 def read_again(message: dict[str, Any], dialect: Dialect, *, complete: bool) -> tuple[dict[str, Any], bool]:
-    """What a client reads, and whether it is complete."""
+    """The reply as a client reads it, and whether it is complete."""
     reader = dialect.reader()
     for frame in b"".join(stream_reply(message, dialect, complete=complete)).split(b"\n\n")[:-1]:
         data = frame.partition(b"data: ")[2]

@@ -154,7 +154,7 @@ async def test_only_a_request_of_its_owner_asks_a_helper_model_which_is_recorded
 @pytest.mark.release
 async def test_a_session_s_page_links_its_checkpoints_and_their_differences(pages: Pages, shown: ShownLog) -> None:
     page = f"/-/session/{shown.session}"
-    await pages.get(page)  # what is seen is kept until there are more turns
+    await pages.get(page)  # the first answer is cached until there are more turns
     async with open_storage(settings(shown.dsn, shown.folder)) as storage:
         for turn, called in ((12, "before"), (18, "after")):
             await name(storage, shown.session, called, branch="main", turn=turn, stamp=WriteStamp(NOW, "c"))
@@ -243,7 +243,7 @@ async def test_settings_are_shown_as_text(pages: Pages) -> None:
 
 
 class Elements(HTMLParser):
-    """The elements of a page, and those of their attributes that a browser would execute."""
+    """The elements of a page, and their attributes that a browser would execute."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

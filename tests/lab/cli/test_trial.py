@@ -104,7 +104,7 @@ def prefer_longer(path: str, body: Json) -> Answer:
 
 
 async def test_helper_model_judges_the_runs_of_each_pair_once_in_both_orders(tmp_path: Path) -> None:
-    """Without knowing which had memory; a second command asks only for what has no recorded answer."""
+    """The judge does not know which run had memory; a second command asks only about unanswered pairs."""
     tasks, page, results = (tmp_path / name for name in ("tasks.toml", "out.html", "r.jsonl"))
     same = '[[task]]\nname = "same"\ncommand = "echo I did. > answer"\ncheck = "true"\n'
     tasks.write_text(f'[[task]]\nname = "differs"\ncommand = "echo $SAID > answer"\ncheck = "true"\n{same}')

@@ -1,4 +1,4 @@
-"""The judge is believed only where it quotes what the shortened context lacks; the same places are always chosen."""
+"""The judge counts only if it quotes text that the shortened context lacks; the same places are always chosen."""
 
 import json
 from collections.abc import Sequence

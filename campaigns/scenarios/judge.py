@@ -60,6 +60,7 @@ class ProviderOutput:
 
 
 def faults_of(body: Json, client: Json, said: ProviderOutput) -> Iterator[str]:
+    """The faults of a request, compared with the client's request and all output of the provider."""
     yield from _frame(body, client)
     yield from _kept(body, client, said)
 

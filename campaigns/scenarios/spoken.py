@@ -47,6 +47,7 @@ class ReadReply:
 
     @property
     def content(self) -> list[Json]:
+        """The blocks that arrived completely."""
         content: list[Json] = self.message.get("content", [])
         return content
 
@@ -191,6 +192,7 @@ def blocks_of(content: Any) -> list[Json]:
 
 
 def messages_of(body: Json) -> list[Json]:
+    """The messages with their content as blocks."""
     return [{**message, "content": blocks_of(message["content"])} for message in body["messages"]]
 
 

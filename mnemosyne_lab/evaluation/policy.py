@@ -45,6 +45,7 @@ class JudgedTariff:
         return self.tariff.weights(price)
 
     def write_at(self, price: Price) -> Fraction:
+        """The weight of a token that is written to the cache, relative to plain input."""
         weights = self.weights_at(price)
         return weights.write_5m if self.ttl == "5m" else weights.write_1h
 

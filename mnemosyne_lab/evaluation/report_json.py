@@ -195,6 +195,7 @@ COLUMNS: Sequence[Column] = (
 
 
 def denominator(told: Mapping[str, Any]) -> str:
+    """A sentence about the denominator of a JSON report's ratios."""
     return _IN_A_WINDOW if told["window"] else _DENOMINATOR
 
 
@@ -232,6 +233,7 @@ def _ratio_text(value: float | None) -> str:
 
 
 def rows_of_comparisons(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The comparisons of the judged policy in a JSON report."""
     return [row for row in told["comparisons"] if row["policy"] == told["judged"]]
 
 

@@ -154,6 +154,7 @@ def _list_instructions(said: Iterable[Body]) -> list[str]:
 
 
 def tool_name(tool: dict[str, Json]) -> str:
+    """The name of a Chat Completions tool, which is in the member named by the tool's type."""
     kind = str(tool.get("type"))
     return str(as_dict(tool.get(kind)).get("name", kind))
 

@@ -181,6 +181,7 @@ class TrialRecord:
         self._write(attrs.asdict(result))
 
     def add_answer(self, helper: str, prompt: str, record: str) -> None:
+        """Append a helper's accepted answer to the file."""
         self.answers[helper, prompt] = record
         self._write({"helper": helper, "prompt": prompt, "record": record})
 

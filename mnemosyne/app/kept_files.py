@@ -47,7 +47,7 @@ def find_files(folder: Path, session: UUID, at: int) -> Callable[[int], Restored
     ref = worktree.list_kept(str(session)).get(str(at))
     if ref is None:
         raise NotFound(
-            f"The files of that turn of session {session} are not saved in {worktree.top}. To save them, start the"
-            f" client there with `mnemosyne run --record-worktree`."
+            f"No files of that turn of session {session} are saved in {worktree.top}. To save files from now on, start"
+            f" the client there with `mnemosyne run --record-worktree`."
         )
     return lambda now: worktree.restore_files(ref, f"before/{now}")

@@ -69,8 +69,8 @@ class Opening:
 
     @property
     def asked(self) -> Mode | None:
-        """The mode that is asked for: by whoever wants less managing, else by who switched the session's managing on,
-        else by the client; None if nobody asks.
+        """The requested mode: bypass if the session or the client wants it, else managing if the session was switched
+        on, else the client's wish; None without a request.
         """
         if self.session.off:
             return Mode.BYPASS

@@ -30,7 +30,7 @@ BUDGETS = {
     "replay": Budget("mnemosyne/replay", 820, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_110, 2_300),
     "mnemosyne": Budget("mnemosyne", 87_475, 65_800),
-    "mnemosyne_lab": Budget("mnemosyne_lab", 11_095, 11_000),
+    "mnemosyne_lab": Budget("mnemosyne_lab", 11_035, 11_000),
     "tests": Budget("tests", 80_380, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_130, 12_000),

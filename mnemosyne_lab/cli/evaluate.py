@@ -14,7 +14,6 @@ from mnemosyne.figures import printable
 
 if TYPE_CHECKING:
     from mnemosyne.domain.cost.prompt import Ttl
-    from mnemosyne_lab.evaluation.results import Evaluation
 
 
 @click.command()
@@ -100,6 +99,8 @@ def evaluate(
     from mnemosyne_lab.evaluation.exports import conversations
     from mnemosyne_lab.evaluation.policies import NATIVE, UNMANAGED
     from mnemosyne_lab.evaluation.policy import MODEL, Settings, api, choose_tariffs
+    from mnemosyne_lab.evaluation.report_html import report_html
+    from mnemosyne_lab.evaluation.report_json import report_json
     from mnemosyne_lab.evaluation.running import RunPlan
     from mnemosyne_lab.evaluation.running import evaluate as evaluate_files
     from mnemosyne_lab.evaluation.verdict import OURS
@@ -150,15 +151,8 @@ def evaluate(
         found = attrs.evolve(found, judge=judge(config, found, judged))
         say(render_judge(found.judge))
     for path in reports:
-        _write(path, found)
+        write_private(path, report_json(found) if path.suffix == ".json" else report_html(found))
 
 
 def _split_names(given: tuple[str, ...]) -> list[str]:
     return [name.strip() for each in given for name in each.split(",") if name.strip()]
-
-
-def _write(path: Path, found: "Evaluation") -> None:
-    from mnemosyne_lab.evaluation.report_html import report_html
-    from mnemosyne_lab.evaluation.report_json import report_json
-
-    write_private(path, report_json(found) if path.suffix == ".json" else report_html(found))

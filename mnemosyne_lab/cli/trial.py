@@ -106,7 +106,7 @@ def trial(
     pairs are needed. See docs/cost.md.
     """
     from mnemosyne_lab.cli.judge import check_judge
-    from mnemosyne_lab.trial.report import TrialResult, as_data, render, render_reasons
+    from mnemosyne_lab.trial.report import TrialResult, as_data, render, render_reasons, trial_report
     from mnemosyne_lab.trial.running import Arm, run_pairs, run_task
     from mnemosyne_lab.trial.tasks import TrialRecord, TrialTerms, order_runs, read_tasks
 
@@ -140,7 +140,7 @@ def trial(
         for line in (*render(found), *render_reasons(found.judged)):
             say(line)
     if report is not None:
-        _write(report, found)
+        write_private(report, trial_report(found))
 
 
 def _judge(config: "Config", record: "TrialRecord", found: "TrialResult", commands: Mapping[str, str]) -> "JudgedTrial":
@@ -163,12 +163,6 @@ def _judge(config: "Config", record: "TrialRecord", found: "TrialResult", comman
         missing=found.counts.pairs - len(verdicts),
         nanodollars=sum(reply.nanodollars for reply in replies),
     )
-
-
-def _write(path: Path, found: "TrialResult") -> None:
-    from mnemosyne_lab.trial.report import trial_report
-
-    write_private(path, trial_report(found))
 
 
 def _take(named: Sequence[str]) -> dict[str, str]:

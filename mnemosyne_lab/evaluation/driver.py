@@ -352,12 +352,7 @@ class _Run:
         written = situation.prompt if situation.cold or situation.idle is None else situation.new
         unchanged = (situation.prompt - written) * situation.read + written * situation.write
         self._epochs.append(
-            Epoch(
-                turn=situation.turn,
-                reason=plan.reason,
-                price=billed - unchanged,
-                expected_price=plan.price,
-            )
+            Epoch(turn=situation.turn, reason=plan.reason, price=billed - unchanged, expected_price=plan.price)
         )
 
     # The bill

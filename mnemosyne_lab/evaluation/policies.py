@@ -20,14 +20,7 @@ from mnemosyne.domain.objects.fidelity import Fidelity, FidelityMode
 from mnemosyne.domain.session.ledger import COMPACTED_TOKENS
 from mnemosyne.domain.window.ages import Candidate
 from mnemosyne.domain.window.assembly import Renderings
-from mnemosyne.domain.window.planning import (
-    Candidates,
-    Plan,
-    Planner,
-    Situation,
-    head_lasts_an_hour,
-    planner,
-)
+from mnemosyne.domain.window.planning import Candidates, Plan, Planner, Situation, head_lasts_an_hour, planner
 from mnemosyne.domain.window.policies import guard, is_conversation, lower, plan_of, zones
 from mnemosyne.domain.wire.blocks import is_result
 from mnemosyne.domain.wire.normal_form import THINKING

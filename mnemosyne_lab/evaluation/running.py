@@ -112,12 +112,7 @@ def evaluate_recordings(
     if window is not None:
         idle, native = ([found[main, name] for found in results] for name in (UNCOMPACTED.name, NATIVE.name))
         told = [*render_too_small(too_small, window), *render_window(window, idle, native, about)]
-    return attrs.evolve(
-        found,
-        verdict=verdict(found),
-        judged=judged,
-        window=told,
-    )
+    return attrs.evolve(found, verdict=verdict(found), judged=judged, window=told)
 
 
 def _choose(

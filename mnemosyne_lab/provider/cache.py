@@ -93,15 +93,10 @@ def _keys(body: Body) -> Keys:
     image = any(_holds_image([item.block]) for item in list_placed(body))
     return Keys(
         model=str(body.get("model", "")),
-        thinking=_text([body.get("thinking"), effort]),
-        speed=_text(body.get("speed")),
-        messages=_text([body.get("tool_choice"), image]),
+        thinking=orjson.dumps([body.get("thinking"), effort]).decode(),
+        speed=orjson.dumps(body.get("speed")).decode(),
+        messages=orjson.dumps([body.get("tool_choice"), image]).decode(),
     )
-
-
-def _text(value: Json) -> str:
-    """In the order the client wrote it."""
-    return orjson.dumps(value).decode()
 
 
 def _ttl(control: Json) -> Ttl | None:

@@ -121,16 +121,8 @@ class Provider:
         self._watch = SessionWatch()
         self._diagnostics = MessagesDiagnostics()
         self._compared = ResponsesDiagnostics()
-        self._chooser = ReplyChooser(script, model)
+        self.chooser = ReplyChooser(script, model)
         self._tool_calls, self._ids = count(1), count(1)
-
-    @property
-    def script(self) -> Script:
-        return self._chooser.script
-
-    @script.setter
-    def script(self, script: Script) -> None:
-        self._chooser.change_script(script)
 
     def answer(self, request: Received) -> Answer:
         """Decide the response. An error of the API is an answer too; nothing is raised."""
@@ -174,13 +166,13 @@ class Provider:
 
     def _message(self, request: Received, headers: HeaderLines, request_id: str) -> Answer:
         body = self._read(request, None)
-        number = self._chooser.count_request()
+        number = self.chooser.count_request()
         verdict = self._check(request, body, counting=False)
         seen = without(body, verdict.dropped)
         view = view_messages(body, request.headers)
         listed = {str(tool.get("name")): tool for tool in tools(body)}
         self._note(request, self._watch.look(listed, request.headers))
-        rule, reply = self._chooser.choose(view, body)
+        rule, reply = self.chooser.choose(view, body)
         failing = reply.failure is not None or reply.raw is not None
         if not failing:
             self._refuse_too_long(steps(seen).tokens, str(body.get("model", "")))
@@ -233,7 +225,7 @@ class Provider:
     def _count(self, request: Received, headers: HeaderLines) -> Answer:
         body = self._read(request, None, counting=True)
         seen = without(body, self._check(request, body, counting=True).dropped)
-        chosen = self._chooser.choose_for_counting(view_messages(body, request.headers))
+        chosen = self.chooser.choose_for_counting(view_messages(body, request.headers))
         if chosen is not None:
             rule, reply = chosen
             if reply.failure is not None:
@@ -247,10 +239,10 @@ class Provider:
             raise ApiFailure(405)  # an upgrade to a WebSocket is a GET, too
         body = self._read(request, endpoint)
         view = endpoint.view(body, request.headers)
-        number = self._chooser.count_request()
+        number = self.chooser.count_request()
         first = {"input": as_list(body.get("input"))[:1]} if endpoint.items == "input" else {}
         self._note(request, self._watch.look(endpoint.view({**body, **first}, request.headers).tools, request.headers))
-        rule, reply = self._chooser.choose(view, body)
+        rule, reply = self.chooser.choose(view, body)
         prompt = endpoint.write_prompt(body)
         breaks = [len(_head_of(body, endpoint)), len(prompt)] if models.bills_writes(view.model) else ()
         # Prompts of another model, or of another `prompt_cache_key`, share nothing.
@@ -296,11 +288,11 @@ class Provider:
         return read
 
     def _find_violations(self, body: Body, headers: Headers, *, counting: bool) -> list[Violation]:
-        refused = sorted(betas(headers) & {*self.script.refused_betas})
+        refused = sorted(betas(headers) & {*self.chooser.script.refused_betas})
         if refused:
             text = f"Unexpected value(s) `{refused[0]}` for the `anthropic-beta` header. Please try again without it."
             raise ApiFailure(400, text)
-        refuses = counting or not self.script.diagnostics
+        refuses = counting or not self.chooser.script.diagnostics
         return [*violations(body, headers, counting=counting), *find_diagnostics_violation(body, refuses=refuses)]
 
     def _find_openai_violations(self, body: Body, endpoint: OpenAiEndpoint) -> list[Violation]:
@@ -308,7 +300,7 @@ class Provider:
             raise ApiFailure(400, "The JSON body of your request must be an object")
         found = endpoint.find_violations(body, self._secret)
         path = "prompt_cache_options.comparison_response_id"
-        if not self.script.diagnostics and path.split(".")[1] in as_dict(body.get("prompt_cache_options")):
+        if not self.chooser.script.diagnostics and path.split(".")[1] in as_dict(body.get("prompt_cache_options")):
             return [*found, Violation("O0", f"Unknown parameter: '{path}'.", path, "unknown_parameter")]
         return found
 
@@ -322,7 +314,7 @@ class Provider:
         return verdict
 
     def _refuse_too_long(self, size: int, model: str, endpoint: OpenAiEndpoint | None = None) -> None:
-        window = self.script.window or models.find(model).window
+        window = self.chooser.script.window or models.find(model).window
         if size <= window:
             return
         if endpoint is None:

@@ -94,16 +94,13 @@ def _count_output(blocks: list[dict[str, Json]]) -> int:
 
 
 def _make_message(context: ReplyContext, blocks: list[dict[str, Json]]) -> dict[str, Any]:
-    head = {"id": context.message_id, "type": "message", "role": "assistant"}
-    return {**head, "model": context.body.get("model"), "content": blocks}
+    head = {"id": context.message_id, "type": "message", "role": "assistant", "model": context.body.get("model")}
+    diagnostics = {"diagnostics": context.diagnostics} if context.body.get("diagnostics") else {}
+    return {**head, "content": blocks, **_report_transformations(context), **diagnostics}
 
 
 def _report_transformations(context: ReplyContext) -> dict[str, Any]:
     return {"input_transformations": context.transformations} if context.transformations else {}
-
-
-def _report_diagnostics(context: ReplyContext) -> dict[str, Any]:
-    return {"diagnostics": context.diagnostics} if context.body.get("diagnostics") else {}
 
 
 def _report_timings(context: ReplyContext, output: int) -> dict[str, Any]:
@@ -117,8 +114,6 @@ def _make_whole(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[s
         **_make_message(context, blocks),
         **_stop(reply, blocks),
         "usage": _count_all(reply, context, output),
-        **_report_transformations(context),
-        **_report_diagnostics(context),
         **_report_timings(context, output),
     }
 
@@ -129,8 +124,6 @@ def _list_events(reply: ScriptedReply, context: ReplyContext, blocks: list[dict[
         "stop_reason": None,
         "stop_sequence": None,
         "usage": _count_all(reply, context, 1),
-        **_report_transformations(context),
-        **_report_diagnostics(context),
     }
     yield Event("message_start", {"message": started})
     if reply.pace.ping:

@@ -24,7 +24,6 @@ Source: Messages API documentation (messages, tool use, prompt caching, extended
 messages, errors). Two users in a row are *not* a violation: the API merges them, and a real client sends them.
 """
 
-import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -544,7 +543,7 @@ def _family(tool: dict[str, Json]) -> str:
 
 
 class SessionWatch:
-    """Remembers the tools of every (session, agent), as a hash for each tool."""
+    """Remembers the tools of every (session, agent), without their cache markers."""
 
     def __init__(self) -> None:
         self._tools: dict[tuple[str, str], dict[str, bytes]] = {}
@@ -553,9 +552,7 @@ class SessionWatch:
         """The violations of these tools, by name, compared with the last request of their session."""
         key = session_key(headers)
         now = {
-            name: hashlib.sha256(
-                orjson.dumps({field: value for field, value in tool.items() if field != "cache_control"})
-            ).digest()
+            name: orjson.dumps({field: value for field, value in tool.items() if field != "cache_control"})
             for name, tool in tools.items()
         }
         if key is None or not now:

@@ -112,6 +112,10 @@ class Raw:
         self.payload()
 
 
+_OfWhole = Literal["index_gap", "restart_index", "no_message_stop", "cut_before_reply"]
+_AtPlace = Literal["second_message_start", "event", "comment", "ping", "bytes", "error_event", "silence", "cut"]
+
+
 @attrs.frozen(kw_only=True)
 class WireFault:
     """Something wrong, or only unusual, at a place of the stream.
@@ -137,20 +141,7 @@ class WireFault:
     ========================  ==================================================================================
     """
 
-    kind: Literal[
-        "index_gap",
-        "restart_index",
-        "second_message_start",
-        "no_message_stop",
-        "event",
-        "comment",
-        "ping",
-        "bytes",
-        "error_event",
-        "silence",
-        "cut",
-        "cut_before_reply",
-    ]
+    kind: Literal[_OfWhole, _AtPlace]
     at: Place = -1
     name: str = "unheard_of"
     data: dict[str, Any] = attrs.field(factory=dict)

@@ -82,11 +82,11 @@ class Standin:
     @property
     def script(self) -> Script:
         """The script in use; assigning another one takes effect with the next request."""
-        return self._provider.script
+        return self._provider.chooser.script
 
     @script.setter
     def script(self, script: Script) -> None:
-        self._provider.script = script
+        self._provider.chooser.change_script(script)
 
     @property
     def messages(self) -> list[HttpExchange]:

@@ -1,6 +1,6 @@
-r"""Draw the turns of ``ten_hours.txt`` from recorded sessions: ``python -m campaigns.clients.draw_steps FILE...``.
+r"""Draw the turns of ``ten_hours.txt`` from recorded sessions: ``python -m campaigns.clients.draw_steps 50 FILE...``.
 
-FILE is what ``mnemosyne evaluate`` reads. Whole sessions are taken in an order drawn with seed 50, so that their order
+FILE is what ``mnemosyne evaluate`` reads. Whole sessions are taken in an order drawn with the seed, so that their order
 of reads, edits and commands stays. An edit needs the text that it replaced; a read needs one line, drawn from those
 that it showed. The need is the newest step before that showed this text of a file. A read of text that no step showed
 is a new one. What only commands showed counts as new.
@@ -15,7 +15,7 @@ from mnemosyne_lab.evaluation.demand import SHORTEST_EXACT, plain, texts_of
 from mnemosyne_lab.evaluation.reading import read
 from mnemosyne_lab.evaluation.trace import Trace
 
-TURNS, SEED = 2_600, 50
+TURNS = 2_600
 MOST = 12_000
 """Characters of a result; less than any client cuts off."""
 
@@ -25,8 +25,7 @@ HEAD = """\
 """
 
 
-def draw(sessions: list[Trace]) -> Iterator[str]:
-    chance = random.Random(SEED)
+def draw(sessions: list[Trace], chance: random.Random) -> Iterator[str]:
     chance.shuffle(sessions)
     for session in sessions:
         yield from _steps(session, chance)
@@ -74,12 +73,12 @@ def _ago(shown: list[tuple[str, str]], text: str) -> int:
     return next((number for number, (_, each) in enumerate(reversed(shown), 1) if text in each), 0)
 
 
-def main() -> None:
-    found = [each for each in read(list(map(Path, sys.argv[1:])), lambda _: iter(())) if not isinstance(each, str)]
-    steps = [step for step, _ in zip(draw(found), range(TURNS), strict=False)]
+def main(seed: str, *files: str) -> None:
+    found = [each for each in read(list(map(Path, files)), lambda _: iter(())) if not isinstance(each, str)]
+    steps = [step for step, _ in zip(draw(found, random.Random(int(seed))), range(TURNS), strict=False)]
     rows = (" ".join(steps[first : first + 20]) for first in range(0, TURNS, 20))
-    Path(__file__).with_name("ten_hours.txt").write_text("".join((HEAD, *(f"{row}\n" for row in rows))))
+    sys.stdout.write("".join((HEAD, *(f"{row}\n" for row in rows))))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

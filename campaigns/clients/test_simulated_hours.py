@@ -1,6 +1,5 @@
 """The simulated long session: an agent rereads only text that left its window."""
 
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -18,6 +17,6 @@ WINDOW = {"window": 60_000, "limit": 60_000}
 def test_only_text_that_left_the_window_before_its_use_is_read_again(settings: dict[str, Any], is_again: bool) -> None:
     plan = Plan.load()
     plan.kinds, plan.sizes, plan.parts = plan.kinds[:250], plan.sizes[:250], plan.parts[:250]
-    run = Run(plan=plan, read=Fraction(1, 20), write=Fraction(5, 4), **settings).play()
+    run = Run(plan=plan, **settings).play()
     assert (run.counts["u"] + run.counts["e"] > 0) == is_again
     assert run.peak <= settings.get("window", LIMIT)

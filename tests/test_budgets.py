@@ -19,8 +19,8 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_415, 29_000),
-    "actors": Budget("mnemosyne/actors", 7_855, 5_400),
+    "domain": Budget("mnemosyne/domain", 33_435, 29_000),
+    "actors": Budget("mnemosyne/actors", 7_890, 5_400),
     "projections": Budget("mnemosyne/projections", 2_170, 2_300),
     "services": Budget("mnemosyne/services", 10_150, 6_000),
     "adapters": Budget("mnemosyne/adapters", 9_190, 7_600),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 7_030, 5_600),
     "replay": Budget("mnemosyne/replay", 820, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_110, 2_300),
-    "mnemosyne": Budget("mnemosyne", 87_475, 65_800),
+    "mnemosyne": Budget("mnemosyne", 87_535, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_035, 11_000),
-    "tests": Budget("tests", 80_380, 50_000),
+    "tests": Budget("tests", 80_485, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_135, 12_000),
     "benchmarks": Budget("benchmarks", 6_000, 6_000),

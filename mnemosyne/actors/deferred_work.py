@@ -170,6 +170,20 @@ class DeferredWork:
             await append(events, Remember.__name__, ())
         return bool(events)
 
+    def list_paused(self) -> list[Branch]:
+        """The observed branches that wait for their clients with assessed messages that are in no object."""
+        running = {(each.branch, each.turn) for each in self._state.running}
+        waiting = [each for each in self._state.branches.values() if (each.name, each.turns) not in running]
+        held = [each for each in waiting if each.mode is Mode.OBSERVE and self._loaded.bodies.find_held(each)]
+        shown = [(each, self._state.memory.view_of(each.name)) for each in held]
+        return [one for one, its in shown if its.measure.turn == one.turns and its.known.open < its.measure.messages]
+
+    async def close_runs(self, append: Append) -> None:
+        """Make objects of everything but unanswered calls in observed conversations: nothing follows for now."""
+        for branch in self.list_paused():
+            work = "runs", branch.name, branch.turns
+            await self._try_once(work, lambda: self._remember(branch, append, deferred=True))  # noqa: B023
+
     async def remember(self, branch: Branch, *, deferred: bool = False) -> tuple[Event, ...]:
         """The events that make objects of a branch's last turn; ``deferred`` as in ``run_in_thread``."""
         read = await self._loaded.bodies.last(branch)

@@ -267,7 +267,11 @@ class Interrupt(_TurnEnd):
 
 @attrs.frozen
 class CompleteDeferred:
-    """Complete the session's deferred work. Answered by the ticket of the last append, None if there was none."""
+    """Complete the session's deferred work; if it ``closes``, also that of a pause. Answered by the ticket of the last
+    append, None if there was none.
+    """
+
+    closes: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -16,7 +16,7 @@ from mnemosyne.actors.knowledge_source import KnowledgeSource
 from mnemosyne.actors.known_credentials import ClientKeys, KnownCredentials
 from mnemosyne.actors.loaded import Loaded
 from mnemosyne.actors.mailbox import Ask
-from mnemosyne.actors.messages import Answer, ArrivedRequest, Identity, Message, Proposal
+from mnemosyne.actors.messages import Answer, ArrivedRequest, CompleteDeferred, Identity, Message, Proposal
 from mnemosyne.actors.patience import USUAL, Patience
 from mnemosyne.actors.pending_reports import PendingReports
 from mnemosyne.actors.plug_ins import PlugInRunner
@@ -321,7 +321,10 @@ class SessionRegistry:
                 await self._pause_on_close(trio.current_time())
 
     async def finish(self) -> None:
-        """Order the summaries of all sessions, as if they were idle, and wait until they are kept."""
+        """Make the last objects of all sessions, order their summaries as if they were idle, and wait for both."""
+        for awake in [each for each in self._awake.values() if each.actor.loaded]:
+            with suppress(MnemosyneError):
+                await _post(awake.actor.identity, awake.actor, CompleteDeferred(closes=True))[1].wait()
         if self.orders is not None:
             self._pause_idle(math.inf)
             await self.orders.finish_summaries()

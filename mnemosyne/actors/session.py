@@ -103,6 +103,9 @@ WAITING = 64
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Seconds between attempts to load a session while the database is away."""
 
+PAUSE_SECONDS = 8.0
+"""Pause after which everything in the last request of an observed conversation becomes objects."""
+
 STOPPED = ActorStopped("the session's actor has stopped.")
 INTERNAL_ERROR = MnemosyneError("an internal error; see the server's log")
 
@@ -207,7 +210,7 @@ class SessionActor:
                     await self._do_deferred_work(waits=False)
                     if asked is None and self._deferred.is_behind and not self._deferred.is_late:
                         asked = await self.mailbox.next_before(self._do_deferred_work)
-                    asked = asked or await self.mailbox.next()
+                    asked = asked or await self._next_before_pause() or await self.mailbox.next()
                     if self._needs_deferred_work(asked.message):
                         await self._do_deferred_work(is_needed=True)
                     await self._handle(asked)
@@ -238,6 +241,17 @@ class SessionActor:
         if last is None or last.settled or self._last_may_wait:
             return None
         return await self.mailbox.next_before(lambda: _wait_for_outcome(last))
+
+    async def _next_before_pause(self) -> Ask[Message, Answer] | None:
+        """The next message, if it arrives before the pause that makes objects of all that an observed client sent."""
+        if not self._deferred.list_paused():
+            return None
+        asked, last = await self.mailbox.next_before(partial(trio.sleep, PAUSE_SECONDS)), self._last
+        if asked is None and last is not None and last.settled:
+            with suppress(LogFailed):  # the registry replaces the actor of a refused append
+                await last.durable()
+                await self._deferred.close_runs(self._append_deferred)
+        return asked
 
     def _needs_deferred_work(self, message: Message) -> bool:
         """Whether deferred work has to be done before a message. A turn does not wait for objects of other sessions."""
@@ -284,6 +298,8 @@ class SessionActor:
             case Interrupt():
                 return await self._interrupt(message)
             case CompleteDeferred():
+                if message.closes:
+                    await self._deferred.close_runs(self._append_deferred)
                 return self._last
             case HelperDone():
                 return await self._record_help(message)

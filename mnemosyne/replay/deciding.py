@@ -234,7 +234,7 @@ class _Judge:
         self._services = RecordedServices(InputsSoFar())
         self._deferred = DeferredWork(self._memory, self._services.patience, rounds.SETTINGS)
         self._under_way: dict[Address, _ReplayedTurn] = {}
-        self._begun: tuple[str, int] | None = None
+        self._begun: set[tuple[str, int]] = set()
         self.decisions = 0
         self.differences: list[DecisionDifference] = []
         self.skipped: list[SkippedDecision] = []
@@ -298,7 +298,7 @@ class _Judge:
             for each in decision.events
             if isinstance(each.envelope.event, TurnBegan)
         )
-        self._begun = None
+        self._begun.discard((began.branch, began.turn))
         request = await self._request(version, began, decision)
         lost = _first(decision, GapRecorded)
         gap = None if lost is None else Gap(since=lost.since, turns=lost.turns, reason=lost.reason)
@@ -306,7 +306,7 @@ class _Judge:
         read = reading.transcript
         address = began.address
         self._under_way[address] = _ReplayedTurn(request.raw, read)
-        self._begun = began.branch, began.turn
+        self._begun.add((began.branch, began.turn))
         if self._is_old(decision):
             return await self._open_alone(decision, request, gap)
         journal = CollectingJournal()
@@ -516,7 +516,7 @@ class _Judge:
     async def _memory_again(self, decision: ReplayedDecision) -> Sequence[Event]:
         assessed = decision.last
         assert isinstance(assessed, TurnAssessed)
-        if self._begun != (assessed.branch, assessed.turn):
+        if (assessed.branch, assessed.turn) not in self._begun:
             raise _CannotBeDecided("its request was not replayed.")
         if decision.version < self._history.forgotten:
             raise _CannotBeDecided("the content of its objects was erased.")

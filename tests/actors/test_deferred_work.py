@@ -10,15 +10,15 @@ from uuid import UUID
 import attrs
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from mnemosyne.actors.messages import ArrivedRequest, Begin, Begun, CompleteDeferred, Finish
-from mnemosyne.actors.session import SessionActor
+from mnemosyne.actors.session import PAUSE_SECONDS, SessionActor
 from mnemosyne.actors.threads import run_in_thread
 from mnemosyne.adapters.postgres.batches import Committed, EncodedAppend
 from mnemosyne.adapters.postgres.journal import JournalTicket
 from mnemosyne.domain.cost.prices import Tokens, tokens_of
-from mnemosyne.domain.objects.events import TurnAssessed
+from mnemosyne.domain.objects.events import ObjectCreated, TurnAssessed
 from mnemosyne.domain.ports import Append
 from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import Event, TurnFinished, TurnInterrupted
@@ -226,7 +226,7 @@ async def test_account_of_a_continued_conversation_is_committed_with_the_end_of_
         for texts in (["one"], ["one", "ok", "two"], ["one", "ok", "two", "ok", "three"]):
             turn = process.open(*texts)
             await turn.note_begun()
-            await turn.note_finished(OK, attrs.evolve(reply("ok"), usage=USAGE))
+            await turn.note_finished(OK, attrs.evolve(reply("ok"), usage=USAGE | {"cache_creation_input_tokens": 400}))
             await wait_all_tasks_blocked()
         ended, account = (CODEC.names_of((each,))[0] for each in (TurnFinished, TurnAccounted))
         assert [account in names for names in log.transactions if ended in names] == [False, True, True]
@@ -318,6 +318,46 @@ async def test_managing_stops_when_the_provider_bills_against_its_rules(
     assert [record.levelname for record in caplog.records if "should no longer be managed" in record.message] == [
         "WARNING"
     ]
+
+
+def texts_in(events: Sequence[Event]) -> list[str]:
+    return [event.stub for event in events if isinstance(event, ObjectCreated)]
+
+
+PROMPTS = ["User: Set the limit.", "User: And the other."]
+
+
+async def test_all_that_an_observed_client_sent_becomes_objects_when_it_pauses(
+    log: StoppableLog, autojump_clock: MockClock
+) -> None:
+    """Nothing happens while a reply is awaited, and each pause makes objects once."""
+    async with open_process(log) as process:
+        await process.turn("Set the limit.")
+        await trio.sleep(PAUSE_SECONDS - 1)
+        assert texts_in(await events_of(log)) == []
+        await trio.sleep(2)
+        assert texts_in(await events_of(log)) == PROMPTS[:1]
+        turn = process.open("Set the limit.", "ok", "And the other.")
+        await trio.sleep(60)
+        assert texts_in(await events_of(log)) == [PROMPTS[0], "Assistant: ok"]
+        await turn.note_finished(OK, attrs.evolve(reply("ok"), usage=USAGE | {"cache_creation_input_tokens": 400}))
+        await trio.sleep(60)
+    events = await events_of(log)
+    assert texts_in(events) == [PROMPTS[0], "Assistant: ok", PROMPTS[1]]
+    measured = [attrs.evolve(event, open_from=0) for event in events if isinstance(event, TurnAssessed)]
+    assert [event.turn for event in measured] == [1, 1, 2, 2]
+    assert (measured[0], measured[2]) == (measured[1], measured[3])  # as estimated before the reply
+
+
+@pytest.mark.parametrize(("mode", "count"), [(Mode.OBSERVE, 1), (Mode.MANAGE, 0)])
+async def test_a_server_that_ends_makes_the_last_objects_of_observed_sessions(mode: Mode, count: int) -> None:
+    """Objects of a managed session decide what leaves, so they wait for its next request."""
+    async with open_stage({"reply": model_says(text("Done."))}, mode=mode) as stage:
+        await Client(stage.url).work("Set the limit.")
+        await stage.events_until(TurnAccounted, 1)
+        await stage.process.registry.finish()
+        (awake,) = stage.process.registry._awake.values()
+        assert [each.stub for each in awake.actor.state.memory.objects.values()] == PROMPTS[:count]
 
 
 async def test_turns_go_on_while_objects_of_another_session_are_made(log: StoppableLog) -> None:

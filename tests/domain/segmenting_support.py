@@ -88,13 +88,15 @@ def name_of(target: str | int, first: int) -> str:
     return target if isinstance(target, str) else f"o{first + target}"
 
 
-def in_pieces(messages: Sequence[SeenMessage], cuts: Iterable[int]) -> tuple[list[MemoryObject], list[tuple[Any, ...]]]:
+def in_pieces(
+    messages: Sequence[SeenMessage], cuts: Iterable[int], *, closes: bool = False
+) -> tuple[list[MemoryObject], list[tuple[Any, ...]]]:
     """Objects and supersessions of a history that is segmented in several requests, ``SegmentationState`` folded in
-    between.
+    between. ``closes``: a pause follows each.
     """
     known, objects, superseded = SegmentationState(), list[MemoryObject](), list[tuple[Any, ...]]()
     for end in sorted({*cuts, len(messages)}):
-        found = segment(messages[known.open : end], known)
+        found = segment(messages[known.open : end], known, closes=closes)
         first = len(objects)
         for number, draft in enumerate(found.drafts):
             objects.append(object_of(draft, number, first))

@@ -7,6 +7,7 @@ import attrs
 import pytest
 
 from mnemosyne.actors import deferred_work
+from mnemosyne.actors.messages import CompleteDeferred
 from mnemosyne.domain.cost.tariffs import API
 from mnemosyne.domain.history import replay
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned
@@ -148,6 +149,16 @@ async def test_repeated_requests_and_their_ends_are_replayed(attempts: int) -> N
     found = await review(talk.archive, str(talk.stream))
     remembered = 1  # only the first attempt makes objects
     assert (found.decisions, found.differences, found.skipped) == (3 * attempts + remembered, [], [])
+
+
+async def test_objects_that_a_pause_made_are_decided_again_also_after_requests_of_other_branches() -> None:
+    async with talking() as talk:
+        await rich_session(talk)
+        before = await review(talk.archive, str(talk.stream))
+        await talk.actor.mailbox.post(CompleteDeferred(closes=True)).wait()
+        found = await review(talk.archive, str(talk.stream))
+    assert (found.differences, found.skipped) == ([], [])
+    assert found.decisions > before.decisions + 1
 
 
 async def test_decisions_of_people_and_helpers_are_not_replayed() -> None:

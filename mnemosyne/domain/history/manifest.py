@@ -165,16 +165,17 @@ def _list_shown(memory: Memory, branch: str) -> Iterable[tuple[MemoryObject, Fid
 def _read_assessment(
     events: Sequence[Recorded[Event]], attempt: Attempt
 ) -> tuple[TurnAssessed | None, list[MemoryObject]]:
-    """The assessment of the turn, and the objects that were made for it after the request was sent."""
+    """The turn's assessment, the last one if a pause repeated it, and the objects made after the request was sent."""
     branch, turn = attempt.began.branch, attempt.began.turn
-    made: list[MemoryObject] = []
+    assessed: TurnAssessed | None = None
+    made, seen = list[MemoryObject](), 0
     for each in events:
         event = each.envelope.event
         if isinstance(event, TurnAssessed) and (event.branch, event.turn) == (branch, turn):
-            return event, made
-        if isinstance(event, ObjectCreated) and event.branch == branch and each.version > attempt.body_version:
+            assessed, seen = event, len(made)
+        elif isinstance(event, ObjectCreated) and event.branch == branch and each.version > attempt.body_version:
             made.append(make_object(event))
-    return None, []
+    return assessed, made[:seen]
 
 
 def _find_epoch(events: Iterable[Event], branch: str, turn: int) -> EpochBegan | None:

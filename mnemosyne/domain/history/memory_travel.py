@@ -112,8 +112,9 @@ class MemorySnapshot:
 def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = None) -> MemorySnapshot:
     """A branch's memory at a turn, or now. Raises NotFound without one."""
     owner = branch if turn is None else _owner(events, branch, turn)
-    index, assessed = _find_assessment(events, branch, owner, turn)
-    start = _first_of(events, index)
+    first, index, assessed = _find_assessment(events, branch, owner, turn)
+    start, last = _first_of(events, first), max(first, _first_of(events, index))
+    made = [each.envelope.event for part in (events[start:first], events[last:index]) for each in part]
     before = loading.fold(events[:start])
     state = loading.fold(events[start : index + 1] if turn is not None else events[start:], before)
     shown = before.memory.view_of(owner)
@@ -127,7 +128,7 @@ def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = 
         raise NotFound(f"The request of turn {assessed.turn} of branch {owner!r} is not on record.")
     until = [event for number, event in own if turn is None or number <= index]
     accounts = [event for _, event in own if isinstance(event, TurnAccounted)]
-    prompts = [_prompt_of(event) for number, event in own if number > index]
+    prompts = [_prompt_of(event) for number, event in own if number > first]
     earlier = [each.envelope.event for each in events[:start]]
     estimates = [event.tokens for event in earlier if isinstance(event, TurnAssessed) and event.branch == owner]
     return MemorySnapshot(
@@ -137,7 +138,7 @@ def snapshot(events: Sequence[Recorded[Event]], branch: str, turn: int | None = 
         assessed=assessed,
         before=before.memory,
         session=state,
-        happened=[each.envelope.event for each in events[start:index] if isinstance(each.envelope.event, ObjectEvent)],
+        happened=[event for event in made if isinstance(event, ObjectEvent)],
         moved=[event for event in until if isinstance(event, Moved)],
         faults=[event for event in until if isinstance(event, ObjectFaulted)],
         epoch=next((event for _, event in own if isinstance(event, EpochBegan)), None),
@@ -176,13 +177,15 @@ def _owner(events: Iterable[Recorded[Event]], branch: str, turn: int) -> str:
 
 def _find_assessment(
     events: Sequence[Recorded[Event]], asked: str, owner: str, turn: int | None
-) -> tuple[int, TurnAssessed]:
-    """The assessment of a turn, or the branch's last one, and its index. Raises NotFound."""
-    assessments = {
-        (event.branch, event.turn): (index, event)
-        for index, each in enumerate(events)
-        if isinstance(event := each.envelope.event, TurnAssessed)
-    }
+) -> tuple[int, int, TurnAssessed]:
+    """The indexes of the assessment of a turn, or the branch's last one, and of its repetition after a pause (the same
+    without one); and that event. Raises NotFound.
+    """
+    assessments: dict[tuple[str, int], tuple[int, int, TurnAssessed]] = {}
+    for index, each in enumerate(events):
+        if isinstance(event := each.envelope.event, TurnAssessed):
+            first = assessments.get((event.branch, event.turn), (index,))[0]
+            assessments[event.branch, event.turn] = first, index, event
     if not assessments:
         raise NotFound("This session has no memory: it is empty, or was recorded by a version that made no objects.")
     turns = [number for branch, number in assessments if branch == owner]

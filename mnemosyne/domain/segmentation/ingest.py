@@ -61,7 +61,7 @@ OUTPUT_RESERVE = 20_000
 
 @attrs.frozen(kw_only=True)
 class Remember:
-    """The request of a turn has begun.
+    """The request of a turn has begun, or, if it ``closes`` the runs of an assessed turn, no other one has followed.
 
     ``messages`` are those from the position where segmentation continues, to the end; ``pieces`` gives the slice of the
     body's recipe for one of their blocks. ``content`` are the features of all ``message_count`` messages, ``head``
@@ -80,6 +80,7 @@ class Remember:
     content: Features
     head: Features
     window: int | None = None
+    closes: bool = False
 
 
 def is_pending(branch: Branch, memory: Memory) -> bool:
@@ -94,7 +95,7 @@ def remember_of(
     began: TurnBegan, read: Transcript, branch: Branch, shown: BranchView, head: Features, window: int
 ) -> Remember | None:
     """Return the command for a request that has begun; None for a side call, a request for a summary, an earlier turn
-    again, or a body that was not read as a conversation.
+    again, or a body that was not read as a conversation. The turn's second command closes its runs.
     """
     if not branch.kind.is_agent_context or began.turn < branch.turns or not read.messages:
         return None
@@ -112,6 +113,7 @@ def remember_of(
         content=_content(began, read, shown),
         head=head,
         window=window if branch.mode is Mode.MANAGE else None,
+        closes=shown.measure.turn == began.turn,
     )
 
 
@@ -150,6 +152,8 @@ def _pieces_of(read: Transcript, branch: Branch) -> Callable[[BlockPlace], Seque
 def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
     """Return the features of all messages; those that the last request had are not read again."""
     measure = shown.measure
+    if measure.turn == began.turn:
+        return measure.content
     continues = measure.turn == began.turn - 1 and began.kept == measure.messages > 0
     start, known = (measure.messages, measure.content) if continues else (0, Features())
     new = (features_of_message(read.message(index)) for index in range(start, len(read.messages)))
@@ -158,8 +162,9 @@ def _content(began: TurnBegan, read: Transcript, shown: BranchView) -> Features:
 
 def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAssessed, ...]:
     """Decide which objects to create from a request."""
-    segmented = segment(command.messages, session.memory.view_of(command.branch).known, _tag(session.tool_uses))
-    estimator = session.memory.view_of(command.branch).estimator(command.model)
+    shown = session.memory.view_of(command.branch)
+    segmented = segment(command.messages, shown.known, _tag(session.tool_uses), closes=command.closes)
+    estimator = shown.estimator(command.model)
     created = tuple(_create(command, session, segmented.drafts, estimator))
     superseded = _supersede(command, segmented, [creation.object for creation in created])
     events, after = decide_all((*created, *superseded), session.memory)
@@ -169,7 +174,10 @@ def remember(command: Remember, session: Session) -> tuple[ObjectEvent | TurnAss
     more, after = decide_all(faults, after)
     ended = episodes.list_ended(session.memory, after, command.branch, command.turn)
     grouped, after = decide_all(_create(command, session, ended, estimator), after)
-    return (*events, *more, *grouped, _assess(command, after, segmented.open, estimator))
+    made = (*events, *more, *grouped)
+    if command.closes and shown.measure.assessed is not None:
+        return (*made, attrs.evolve(shown.measure.assessed, open_from=segmented.open)) if made else ()
+    return (*made, _assess(command, after, segmented.open, estimator))
 
 
 def _tag(uses: Mapping[str, ToolUse]) -> Mapping[str, tuple[str, ...]]:

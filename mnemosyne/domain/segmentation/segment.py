@@ -8,7 +8,7 @@ message.
 Invariants. Every block belongs to exactly one object with places, or is still open; open blocks are at most
 ``OPEN_MESSAGES`` messages old. The history is read once, in order, and nothing depends on later messages or on where
 the history was split into requests: segmenting it turn by turn, with ``SegmentationState`` folded from the objects in
-between, makes the same objects as segmenting it at once.
+between, makes the same objects as segmenting it at once. Only a pause divides runs: it ``closes`` them all.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -120,16 +120,23 @@ class Segmented:
 
 
 def segment(
-    messages: Sequence[SeenMessage], known: SegmentationState, declared: Mapping[str, tuple[str, ...]] = NOTHING
+    messages: Sequence[SeenMessage],
+    known: SegmentationState,
+    declared: Mapping[str, tuple[str, ...]] = NOTHING,
+    *,
+    closes: bool = False,
 ) -> Segmented:
     """Make objects of the messages from ``known.open`` to the end of a branch's history. ``declared`` are the tags of
-    calls, by id, whose tools declared what they read and changed.
+    calls, by id, whose tools declared what they read and changed. If it ``closes``, only calls without a result stay
+    open.
 
     Never raises, whatever the blocks contain. Linear in the size of the messages.
     """
     segmenter = _Segmenter(known, declared)
     for message in messages:
         segmenter.read(message)
+    if closes:
+        segmenter.close()
     return Segmented(
         drafts=tuple(segmenter.drafts), supersessions=tuple(segmenter.supersessions), open=segmenter.open(messages)
     )
@@ -284,21 +291,21 @@ class _Segmenter:
 
     def _begin_exchange(self, prompt: BlockPlace) -> None:
         """Close everything that is open at a user's prompt."""
-        self._close(self._runs)
+        self.close()
         self._make_debugging(self._find_unsolved(prompt), UNRESOLVED)
         self._prompt = prompt
 
     def _add(self, unit: Unit) -> None:
         about, first = unit.about, unit.places[0]
         if RUN in about.tags and (KINDS[about.kind].is_failure or self._failure(about.key, first)):
-            self._close(group for group in self._runs if group != prose.GROUP)  # its causes come first
+            self.close(group for group in self._runs if group != prose.GROUP)  # its causes come first
         if is_change(about.tags):
-            self._close([files.reads_of(about.key)])
+            self.close([files.reads_of(about.key)])
         if changed := {READ + path for path in list_declared(about.tags, WRITTEN)}:
             tags = {name: {tag for unit in run.units for tag in unit.about.tags} for name, run in self._runs.items()}
-            self._close(name for name in tags if changed & tags[name])
+            self.close(name for name in tags if changed & tags[name])
         if UNCHANGED in about.tags:
-            self._close([about.group])  # the object that it refers to, so that a link can name it
+            self.close([about.group])  # the object that it refers to, so that a link can name it
         again = about.key and not KINDS[about.kind].is_file and self._has_object_of(about, about.key, first)
         if about.alone or again or (len(about.text) >= ENOUGH and about.group != prose.GROUP):
             self._emit([unit])
@@ -307,23 +314,24 @@ class _Segmenter:
         run.add(unit)
         self._mark_stale(unit, None)
         if run.size >= ENOUGH:
-            self._close([about.group])
+            self.close([about.group])
 
     def _has_object_of(self, about: Description, key: str, place: BlockPlace) -> bool:
         """Return whether there is an object of the same source. A waiting run with another outcome is closed first."""
         for group in (exchanges.failures_of(key), ObjectKind.TOOL_RESULT.value, ObjectKind.EXTERNAL_REFERENCE.value):
             if group != about.group and group in self._runs and key in self._runs[group].keys:
-                self._close([group])
+                self.close([group])
         return self._index.find_before(key, place) is not None
 
     def _close_old(self, message: int) -> None:
         too_old = message - OPEN_MESSAGES
-        self._close(group for group, run in self._runs.items() if run.units[0].places[0].message <= too_old)
+        self.close(group for group, run in self._runs.items() if run.units[0].places[0].message <= too_old)
         for call in [call for call in self._waiting() if call.places[0].message <= too_old]:
             self._give_up(call)
 
-    def _close(self, groups: Iterable[str]) -> None:
-        for group in list(groups):
+    def close(self, groups: Iterable[str] | None = None) -> None:
+        """Make objects of the runs of some groups, or of all, however small they are."""
+        for group in list(self._runs if groups is None else groups):
             run = self._runs.pop(group, None)
             if run is not None:
                 self._emit(run.units)

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 import pytest
 import trio
 
+from mnemosyne.actors.messages import CompleteDeferred
+from mnemosyne.domain.history import time_travel
+from mnemosyne.domain.history.manifest import know_request
 from mnemosyne.domain.history.memory_travel import history_of, snapshot
 from mnemosyne.domain.objects.events import ObjectCreated, ObjectPinned, TurnAssessed
 from mnemosyne.domain.ports import Envelope, Recorded
@@ -12,7 +15,7 @@ from mnemosyne.domain.session.events import Event
 from mnemosyne.errors import NotFound
 from tests.replay.recordings import played, session, streams
 from tests.replay.session_tapes import tape_of
-from tests.services.talking import rich_session, talking
+from tests.services.talking import body, rich_session, talking, user
 
 
 def recorded(turns: int = 6) -> Sequence[Recorded[Event]]:
@@ -49,6 +52,26 @@ def test_without_a_turn_the_snapshot_includes_all_events() -> None:
     assert then.memory.objects[pinned].pin is None
     assert [type(change.event) for change in history_of(events, pinned)][-1] is ObjectPinned
     assert {each.id: why for each, why in now.list_kept()}[pinned] == "pinned"
+
+
+async def test_a_pause_adds_objects_to_a_turn_and_changes_nothing_else_of_it() -> None:
+    async with talking() as talk:
+        await talk.ask(body([user("Where is the bug? " * 200)]))
+        await talk.ask(
+            body([user("Where is the bug? " * 200), {"role": "assistant", "content": "Here."}, user("Fix.")])
+        )
+        await talk.actor.mailbox.post(CompleteDeferred()).wait()
+        before = await talk.archive.log.read(talk.stream)
+        await talk.actor.mailbox.post(CompleteDeferred(closes=True)).wait()
+        after = await talk.archive.log.read(talk.stream)
+    old, new = snapshot(before, "main", 2), snapshot(after, "main", 2)
+    assert (new.before, new.anchor, new.last_tokens) == (old.before, old.anchor, old.last_tokens)
+    assert (new.window, new.since_rewritten) == (old.window, old.since_rewritten)
+    added = new.memory.objects.keys() - old.memory.objects.keys()
+    assert [each.stub for each in map(new.memory.objects.__getitem__, added)] == ["User: Fix."]
+    assert [event.object for event in new.happened] == [*(event.object for event in old.happened), *added]
+    attempt = time_travel.history_of(str(talk.stream), after).turn("main", 2)[-1]
+    assert added <= know_request(after, attempt).pages.keys()
 
 
 async def test_an_inherited_turn_is_the_parents() -> None:

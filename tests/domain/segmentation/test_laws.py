@@ -1,5 +1,6 @@
 """Invariants of segmentation, on random and recorded histories."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemosyne.domain.objects.events import LinkRelation
+from mnemosyne.domain.objects.events import BlockPlace, LinkRelation
 from mnemosyne.domain.objects.kinds import ObjectKind
 from mnemosyne.domain.objects.segmentation_state import SegmentationState
 from mnemosyne.domain.segmentation.segment import OPEN_MESSAGES, SeenMessage, Segmented, segment
+from mnemosyne.domain.wire.normal_form import THINKING
 from tests.domain import recorded
 from tests.domain.segmenting_support import Talk, histories, in_pieces
 from tests.profiles import examples
@@ -53,6 +55,22 @@ def test_each_block_has_one_owner_and_pairs_are_whole(messages: list[SeenMessage
 def test_the_division_of_a_history_into_requests_changes_nothing(messages: list[SeenMessage], cuts: set[int]) -> None:
     """Objects, links, stubs and supersessions are the same as when the history is segmented at once."""
     assert in_pieces(messages, (cut for cut in cuts if cut < len(messages))) == in_pieces(messages, ())
+
+
+@given(histories(), st.sets(st.integers(1, 40)))
+@examples(150)
+def test_after_a_pause_only_calls_without_a_result_are_in_no_object(
+    messages: list[SeenMessage], cuts: set[int]
+) -> None:
+    """However many pauses there are, each block is in one object, and a call with the result that follows it."""
+    segmented = segment(messages, SegmentationState(), closes=True)
+    assert_each_block_has_one_owner(messages, segmented)
+    assert_pairs_are_whole(messages, segmented)
+    owned = {place for draft in segmented.drafts for place in draft.places}
+    blocks = {BlockPlace(each.index, number): block for each in messages for number, block in enumerate(each.content)}
+    assert {block.get("type") for place, block in blocks.items() if place not in owned} <= {"tool_use", *THINKING}
+    objects, _ = in_pieces(messages, (cut for cut in cuts if cut < len(messages)), closes=True)
+    assert Counter(place for each in objects for place in each.places) == Counter(owned)
 
 
 def test_a_read_given_up_after_an_edit_of_its_file_is_stale_however_the_history_is_divided() -> None:

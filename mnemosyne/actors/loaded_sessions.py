@@ -51,6 +51,10 @@ class LoadedSessions:
             request = attrs.evolve(request, order=await self._add_known(request))
         return attrs.evolve(request, key=self._find_key(request.identity.stream))
 
+    async def drop_taken(self) -> None:
+        if self._registry.orders is not None:
+            self._registry.orders.drop_taken()
+
     async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
         if done is not None and done.work.task not in KEPT:
             return await self._record(self._registry.ask_behind, identity, done)

@@ -120,9 +120,11 @@ class Supervisor:
             await answer_worker(line, self._sessions, status)
 
         try:
-            return await run_child(self._command, environ, talk, "The worker")
+            how = await run_child(self._command, environ, talk, "The worker")
         finally:
             self._process = self._status = None
+        await self._sessions.drop_taken()
+        return how
 
 
 def state_of(status: WorkerStatus) -> dict[str, object]:

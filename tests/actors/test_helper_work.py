@@ -334,6 +334,21 @@ async def test_a_stop_waits_for_a_summary_at_work_and_for_none_that_was_dropped(
         queue.note_summary(identity.stream)
 
 
+async def test_a_stop_does_not_wait_for_a_summary_that_a_worker_took_and_then_ended() -> None:
+    queue, order = HelperQueue(), attrs.evolve(request("a").order, task=SUMMARY)
+    taken, waiting = (HelperRequest(attrs.evolve(IDENTITY, stream=stream_of("t", each)), order) for each in "tw")
+    for each in (taken, waiting):
+        queue.put(each, Settled())
+    assert await queue.take() == taken
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(queue.finish_summaries)
+        queue.drop_taken()
+        await trio.testing.wait_all_tasks_blocked()
+        assert nursery.child_tasks, "the next worker takes the order that waits"
+        assert await queue.take() == waiting
+        queue.note_summary(waiting.identity.stream)
+
+
 async def test_an_order_whose_contents_were_not_recorded_is_dropped() -> None:
     queue = HelperQueue()
     queue.put(request("a"), Settled(LogUnavailable("away")))

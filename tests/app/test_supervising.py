@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from mnemosyne.actors.helper_work import HelperQueue
 from mnemosyne.actors.loaded_sessions import LoadedSessions
 from mnemosyne.adapters.postgres.bills import PostgresBills
 from mnemosyne.adapters.postgres.content_store import PostgresContentStore
@@ -22,17 +24,23 @@ from mnemosyne.adapters.postgres.reconnecting_log import OpenLog, ReconnectingLo
 from mnemosyne.app import supervising
 from mnemosyne.app.supervising import Supervisor, run_child
 from mnemosyne.app.worker_link import Beat, Line, WorkerStatus
+from mnemosyne.domain.session.helper_results import SUMMARY
 from tests.actors.support import StoppableLog, open_process
+from tests.actors.test_helper_work import Settled
 from tests.adapters.indexing import always
 from tests.adapters.log_support import CODEC, open_database, until
+from tests.app.test_worker_link import REQUEST
 from tests.cli.support import ended
+from tests.waiting import DEADLINE
 
 BEAT = b2a_base64(pickle.dumps(Beat(leads=True)), newline=False).decode()
 """The message that a worker sends each second."""
 
 
 @asynccontextmanager
-async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Supervisor]:
+async def supervised(
+    dsn: str, tmp_path: Path, script: str, orders: HelperQueue | None = None
+) -> AsyncIterator[Supervisor]:
     """A server's supervisor whose worker is a script; each start leaves a line in ``starts``."""
     program = tmp_path / "worker.py"
     program.write_text(
@@ -40,6 +48,7 @@ async def supervised(dsn: str, tmp_path: Path, script: str) -> AsyncIterator[Sup
     )
     reconnecting = ReconnectingLog()
     async with open_process(StoppableLog()) as process, open_database(dsn) as database, trio.open_nursery() as nursery:
+        process.registry.orders = orders
         opened = OpenLog(
             database,
             PostgresEventLog(database, CODEC),
@@ -73,6 +82,15 @@ async def test_a_worker_that_ends_is_restarted_with_backoff(
         assert status["restarts"] >= 2  # type: ignore[operator]
     pauses = [record.getMessage().rpartition(" in ")[2] for record in caplog.records if "exit code 3" in record.message]
     assert pauses[:3] == ["0.001 s.", "0.002 s.", "0.004 s."]
+
+
+async def test_a_server_does_not_wait_for_what_a_worker_that_ended_had_taken(dsn: str, tmp_path: Path) -> None:
+    orders = HelperQueue()
+    orders.put(attrs.evolve(REQUEST, order=attrs.evolve(REQUEST.order, task=SUMMARY)), Settled())
+    await orders.take()
+    async with supervised(dsn, tmp_path, "sys.exit(3)", orders):
+        with trio.fail_after(DEADLINE):
+            await orders.finish_summaries()
 
 
 async def test_a_hung_worker_is_reported_and_replaced(

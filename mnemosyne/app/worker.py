@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Never
 
+import attrs
 import trio
 
 from mnemosyne.adapters.embedding import model_files
@@ -83,7 +84,7 @@ async def _fetch_model(config: Config) -> None:
     while config.semantic_search:
         if model_files.is_due(config.data_dir):
             log.info("The embedding model is being downloaded; until then, search uses words only.")
-            command = [sys.executable, "-m", "mnemosyne", "model", "install", "--data-dir", str(config.data_dir)]
+            command = [sys.executable, "-P", "-m", "mnemosyne", "model", "install", "--data-dir", str(config.data_dir)]
             with suppress(OSError):  # the reason below says that it is not downloaded
                 await trio.run_process(command, check=False, capture_stdout=True, capture_stderr=True)
             why = model_files.why_absent(config.data_dir)
@@ -110,6 +111,8 @@ async def retain_once(config: Config) -> bool:
     """Forget old sessions in another process, because its modules take 3 MB. Return whether it succeeded."""
     # A database that is not embedded vacuums itself.
     command = [sys.executable, "-P", "-m", "mnemosyne", "retain", *(["--quick"] if config.dsn else [])]
+    if config.dsn:  # as if it were an option: of several databases, only this worker's own
+        config = attrs.evolve(config, sources={**config.sources, "dsn": "option --dsn"})
     try:
         done = await trio.run_process(
             command,

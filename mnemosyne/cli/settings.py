@@ -51,7 +51,7 @@ def _on_each_shard(command: Callable[..., object], names: Set[str]) -> Callable[
     def run(*arguments: Any, **options: Any) -> object:
         settings = {name: value for name, value in options.items() if name in names}
         config = read_settings(settings)
-        if options.get("dsn") is not None or not config.shards or options.get("queries") is not None:
+        if config.sources["dsn"].startswith("option") or not config.shards or options.get("queries") is not None:
             return command(*arguments, **options)  # the queries of `mnemosyne search --file` need no log
         session = options.get("session") or options.get("from_log")
         if options.get("question", "") is None:

@@ -1,5 +1,6 @@
 """Retention: sessions beyond the limits are forgotten once a day, and not because of a changed clock."""
 
+import os
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +21,7 @@ from mnemosyne.domain.session.retention import DAY
 from mnemosyne.setting_values import TenantQuota
 from tests.adapters.log_support import query
 from tests.domain.session_events import began, opened_branch
+from tests.fixtures import LentDatabases
 from tests.projections.support import POSTGRES, open_world
 
 FORGOTTEN = "select count(*) from mnemosyne.stored_events where topic = 'session.forgotten.v1'"
@@ -79,6 +81,18 @@ async def test_worker_forgets_only_old_sessions(tmp_path: Path, dsn: str) -> Non
     assert await retain_once(load(given, {}))
     assert query(dsn, FORGOTTEN) == [(1,)]
     assert not await retain_once(load({**given, "dsn": "postgresql://127.0.0.1:9/none"}, {}))
+
+
+async def test_a_worker_forgets_in_its_own_database_of_several(
+    tmp_path: Path, databases: LentDatabases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with databases.lend() as first, databases.lend() as own:
+        for dsn in (first, own):
+            await record(dsn, "old", now() - 31 * DAY)
+        monkeypatch.setenv("MNEMOSYNE_DSN", own)  # as a supervisor passes it
+        given = {"data_dir": str(tmp_path), "retain_days": 30, "shards": [first]}
+        assert await retain_once(load(given, os.environ))
+        assert (query(first, FORGOTTEN), query(own, FORGOTTEN)) == ([(0,)], [(1,)])
 
 
 async def test_a_quota_forgets_only_that_tenant_s_oldest_sessions(tmp_path: Path, dsn: str) -> None:

@@ -206,6 +206,8 @@ def _print(running: "RunningReplay", *, live: bool) -> None:
         after = replay.unknown_after
         first = f", the first after {_name_turns([after.attempt])}" if after is not None and not live else ""
         _say(f"{plural(replay.unknown, 'other request')} {where}{first}")
+        if replay.unknown_like is not None:
+            _print_differences([replay.unknown_like])
     if replay.unsent:
         _say(f"not sent again: {_name_turns(replay.unsent)}")
     if replay.forgotten:

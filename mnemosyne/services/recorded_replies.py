@@ -70,9 +70,10 @@ class _Recorded:
 @attrs.define
 class Replay:
     """One run of a client against the record. ``matches`` are its recorded requests, in the order in which they came;
-    ``unknown`` is the number of other requests, and ``unknown_after`` the match before the first of them. ``folder`` is
-    where the session worked, None if no request names it, and ``forgotten`` are the requests whose content is gone.
-    ``programs`` are the clients that sent requests, with their versions.
+    ``unknown`` is the number of the others, ``unknown_after`` the match before the first of them, and ``unknown_like``
+    the recorded request from which that one differs in its prompt. ``folder`` is where the session worked, None if no
+    request names it, and ``forgotten`` are the requests whose content is gone. ``programs`` are the clients that sent
+    requests, with their versions.
     """
 
     session: UUID
@@ -86,6 +87,7 @@ class Replay:
     matches: list[RepeatedRequest] = attrs.field(factory=list)
     unknown: int = 0
     unknown_after: RepeatedRequest | None = None
+    unknown_like: RepeatedRequest | None = None
     programs: set[str] = attrs.field(factory=set)
     rename: Callable[[bytes], bytes] = bytes
     """Puts the recorded folder in place of its other names in a request, of this run or recorded."""
@@ -139,11 +141,14 @@ class Replay:
                 compared.append((each, request_matching.compare(recorded, now)))
         if self._is_strict:
             prompt = request_matching.find_prompt(request, dialect)
+            closest = min(compared, key=lambda pair: len(pair[1].differences), default=None)
             compared = [(each, found) for each, found in compared if not each.is_used and not (
                 prompt and found.differs_in(prompt)
                 # Claude Code 2.1.332 puts its own texts before the prompt for some models and after it for others.
                 and not (each.last == last and found.differs_in("model"))
             )]  # fmt: skip
+            if closest is not None and not (compared or self.unknown):
+                self.unknown_like = RepeatedRequest(closest[0].attempt, False, closest[1])
         if not compared:
             return None
         # A concurrent request may have taken one of them meanwhile.

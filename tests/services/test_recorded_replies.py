@@ -104,6 +104,12 @@ async def test_last_replayed_prompt_may_be_wrapped_differently_for_another_model
     wrapped = [{"role": "user", "content": [{"type": "text", "text": "You work in /x."}, MARKED | {"text": prompt}]}]
     sent = body(wrapped, model=model) if model else body([user("Another."), SYSTEM])
     assert (await replay.find(sent, MESSAGES) is not None) is is_found
+    like = replay.unknown_like  # says why it goes to the provider, and stays when a second one does
+    await replay.find(body([user("Other.")]), MESSAGES)
+    assert (like is None) is is_found
+    if like is not None:
+        assert like is replay.unknown_like
+        assert like.comparison.differs_in("messages")
 
 
 Messages = Sequence[dict[str, Any]]

@@ -5,11 +5,13 @@ changed. Hooks and the file system monitor of the repository do not run.
 """
 
 import fcntl
+import math
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -24,11 +26,14 @@ IDENTITY = {
     for role in ("AUTHOR", "COMMITTER")
     for field, value in (("NAME", "mnemosyne"), ("EMAIL", "mnemosyne@localhost"))
 }
-QUIET = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "advice.addEmbeddedRepo=false")
-"""Settings with which git runs no programs of the repository except filters."""
+QUIET = (
+    *("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "advice.addEmbeddedRepo=false"),
+    "core.safecrlf=false",
+)
+"""Settings with which git runs no programs of the repository except filters, and saves files with any line ends."""
 
-LONGEST_SECONDS = 60.0
-"""The time limit of a git command. A reply may wait for it."""
+LONGEST_SECONDS = 600.0
+"""The time limit of a git command. The first one in a large folder reads all files."""
 
 ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"})
 """Variables that select another repository."""
@@ -59,10 +64,14 @@ class GitWorktree:
             raise NotFound(f"{folder} is not in a git working tree, so its files are not saved.") from None
         return cls(Path(top), Path(own) / "mnemosyne")
 
-    def keep(self, name: str, why: str) -> str:
-        """Save all files under a ``name``; return the ref. Raises WorktreeFailed."""
+    def keep(self, name: str, why: str, until: float = math.inf) -> str:
+        """Save all files under a ``name``; return the ref. Raises WorktreeFailed, also if that takes longer than
+        ``until``, a time of ``time.monotonic``; what git has read by then, it need not read again.
+        """
         with self._alone():
-            self._add_all()
+            self._add_all(until)
+            if time.monotonic() > until:
+                raise WorktreeFailed(f"git needed too long to read the files of {self.top}.")
             return self._commit(name, why)
 
     def list_kept(self, group: str) -> dict[str, str]:
@@ -84,8 +93,15 @@ class GitWorktree:
             ignored = self._put_back(gone, kept)
         return RestoredFiles(len(written), len(gone) - ignored, kept)
 
-    def _add_all(self) -> None:
-        self._git("add", "--all", "--ignore-errors", "--", ":/", well=(0, 1))  # 1: some files cannot be read
+    def _add_all(self, until: float = math.inf) -> None:
+        add = ("add", "--all", "--ignore-errors", "--", ":/")
+        try:
+            self._git(*add, well=(0, 1))  # 1: some files cannot be read
+        except WorktreeFailed:  # a file was removed meanwhile, or our index is damaged
+            if time.monotonic() > until:
+                raise
+            self._copy_index()
+            self._git(*add, well=(0, 1))
 
     def _add_hidden(self, ref: str) -> None:
         """Add ignored files that a ref would overwrite."""
@@ -118,10 +134,17 @@ class GitWorktree:
         with (self.ours / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             (self.ours / "index.lock").unlink(missing_ok=True)  # stale: we hold the lock
-            theirs = self.ours.parent / "index"
-            if not self._index.exists() and theirs.exists():
-                shutil.copy2(theirs, self._index)  # saves git from reading all files
+            if not self._index.exists():
+                self._copy_index()
             yield
+
+    def _copy_index(self) -> None:
+        """Make our index a copy of the user's, which saves git from reading all files."""
+        self._index.unlink(missing_ok=True)
+        copy = self.ours / "index.copy"  # our index is never a part of one
+        with suppress(FileNotFoundError):
+            shutil.copy2(self.ours.parent / "index", copy)
+            copy.rename(self._index)
 
     @property
     def _index(self) -> Path:

@@ -177,14 +177,49 @@ def test_an_unreadable_file_is_skipped(project: Path) -> None:
 def test_git_error_is_reported_and_saves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worktree = GitWorktree.around(project)
     worktree.keep("s/1", "why")
-    (worktree.ours / "index").write_text("damaged")
-    with pytest.raises(WorktreeFailed, match="git add failed"):
-        worktree.keep("s/2", "why")
-    (worktree.ours / "index").unlink()
     with monkeypatch.context() as patch:
         patch.setattr(git_worktree, "LONGEST_SECONDS", 0.0)
         with pytest.raises(WorktreeFailed, match="git add took longer than 0 s"):
             worktree.keep("s/2", "why")
+    git(project, "config", "filter.fails.clean", "false")
+    git(project, "config", "filter.fails.required", "true")
+    (project / ".gitattributes").write_text("a.txt filter=fails\n")
+    (project / "a.txt").write_text("changed\n")
+    with pytest.raises(WorktreeFailed, match=r"git add failed .*: clean filter 'fails' failed"):
+        worktree.keep("s/2", "why")
+    (project / ".gitattributes").unlink()
     assert list(worktree.list_kept("s")) == ["1"]
     with pytest.raises(WorktreeFailed, match=r"git update-ref failed in .*: .*bad\.\.name"):
         worktree.keep("bad..name", "why")
+
+
+def test_a_damaged_index_and_a_failure_that_passes_lose_nothing(project: Path) -> None:
+    worktree = GitWorktree.around(project)
+    worktree.keep("s/1", "why")
+    (worktree.ours / "index").write_text("damaged")  # a server was killed while it copied the user's
+    (project / "new.txt").write_text("new\n")
+    assert git(project, "show", f"{worktree.keep('s/2', 'why')}:new.txt") == "new\n"
+    # As for a file that a program removes while git reads the folder.
+    git(project, "config", "filter.once.clean", "test -e .git/failed && cat || { touch .git/failed; false; }")
+    git(project, "config", "filter.once.required", "true")
+    (project / ".gitattributes").write_text("*.txt filter=once\n")
+    (project / "new.txt").write_text("newer\n")
+    assert git(project, "show", f"{worktree.keep('s/3', 'why')}:new.txt") == "newer\n"
+    assert (project / ".git/failed").exists()
+
+
+def test_files_are_saved_whatever_their_line_ends(project: Path) -> None:
+    for name in ("core.autocrlf", "core.safecrlf"):
+        git(project, "config", name, "true")
+    (project / "mixed.txt").write_bytes(b"one\ntwo\r\n")
+    ref = GitWorktree.around(project).keep("s/1", "why")
+    assert "mixed.txt" in git(project, "ls-tree", "--name-only", ref).split()
+
+
+def test_files_read_too_late_are_not_saved_but_need_not_be_read_again(project: Path) -> None:
+    worktree = GitWorktree.around(project)
+    (project / "new.txt").write_text("new\n")
+    with pytest.raises(WorktreeFailed, match="too long"):
+        worktree.keep("s/1", "why", until=0.0)
+    assert worktree.list_kept("s") == {}
+    assert "new.txt" in worktree._git("ls-files").split()

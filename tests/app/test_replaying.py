@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +203,8 @@ def test_copy_of_a_folder_has_the_files_at_the_first_request_and_its_own_paths(
         with pytest.raises(NotFound, match="--record-worktree"):
             copy_folder(replay)
         for attempt in replay.history.attempts[:2]:
-            trio.run(keep_files, GitWorktree.around(project), replay.session, attempt.began.at, trio.Event())
+            keep = partial(keep_files, GitWorktree.around(project), trio.CapacityLimiter(1))
+            trio.run(keep, replay.session, attempt.began.at, trio.Event())
             (project / "notes.txt").write_text("later")
         (project / "notes.txt").write_text("today")
         (project / "new.txt").write_text("today")

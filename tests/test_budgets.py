@@ -19,7 +19,7 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "domain": Budget("mnemosyne/domain", 33_435, 29_000),
+    "domain": Budget("mnemosyne/domain", 33_450, 29_000),
     "actors": Budget("mnemosyne/actors", 7_900, 5_400),
     "projections": Budget("mnemosyne/projections", 2_170, 2_300),
     "services": Budget("mnemosyne/services", 10_155, 6_000),
@@ -29,9 +29,9 @@ BUDGETS = {
     "cli": Budget("mnemosyne/cli", 7_035, 5_600),
     "replay": Budget("mnemosyne/replay", 820, 700),
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_110, 2_300),
-    "mnemosyne": Budget("mnemosyne", 87_600, 65_800),
+    "mnemosyne": Budget("mnemosyne", 87_610, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_035, 11_000),
-    "tests": Budget("tests", 80_595, 50_000),
+    "tests": Budget("tests", 80_620, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_135, 12_000),
     "benchmarks": Budget("benchmarks", 6_000, 6_000),

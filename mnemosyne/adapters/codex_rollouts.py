@@ -66,7 +66,7 @@ def _find_provider(folder: Path, session: str) -> str:
     files = (folder / "sessions").glob(f"*/*/*/rollout-*-{session}.jsonl") if re.fullmatch(r"[\w-]+", session) else ()
     for file in files:
         with suppress(OSError, ValueError, KeyError, TypeError), open_regular(file) as opened:
-            return str(json.loads(opened.readline())["payload"]["model_provider"])
+            return str(json.loads(opened.readline())["payload"]["model_provider"] or "openai")
     return "openai"
 
 

@@ -59,7 +59,7 @@ def test_items_are_written_unchanged_with_codex_s_own_events(tmp_path: Path, mar
     assert shown == [("user_message", "Which colour?"), ("agent_message", "Teal.")]
 
 
-@pytest.mark.parametrize(("session", "provider"), [("s", "mine"), ("t", "openai"), ("../s", "openai")])
+@pytest.mark.parametrize(("session", "provider"), [("s", "mine"), ("t", "openai"), ("u", "openai"), ("../s", "openai")])
 def test_a_fork_has_its_parent_s_provider_and_shows_only_typed_prompts(
     tmp_path: Path, session: str, provider: str
 ) -> None:
@@ -68,6 +68,7 @@ def test_a_fork_has_its_parent_s_provider_and_shows_only_typed_prompts(
     day.mkdir(parents=True)
     (day / "rollout-2026-01-04T09-31-07-s.jsonl").write_text('{"payload": {"model_provider": "mine"}}\n')
     (day / "rollout-2026-01-04T09-31-07-t.jsonl").write_text("damaged")
+    (day / "rollout-2026-01-04T09-31-07-u.jsonl").write_text('{"payload": {"model_provider": null}}\n')  # an old fork
     kinds = ("environments.environment_context", "user.text")
     items = [
         make_message("user", kind, internal_chat_message_metadata_passthrough={"content_item_kinds": [kind]})

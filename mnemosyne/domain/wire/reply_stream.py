@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from mnemosyne.domain.wire.blocks import is_call
+from mnemosyne.domain.wire.blocks import is_call, texts_in
 from mnemosyne.domain.wire.chat_reply import JOINED
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.normal_form import content_blocks
@@ -38,16 +38,27 @@ def join_reply(elements: Sequence[Message], dialect: Dialect, model: object) -> 
     items = [{key: value for key, value in each.items() if key not in EVERYWHERE} for each in elements]
     whole = {"id": f"msg_{sha256(as_json(items)).hexdigest()[:24]}", "model": model}
     if dialect.name == "responses":
-        return {**whole, "object": "response", "status": "completed", "output": items}
+        return {**whole, "object": "response", "status": "completed", "output": [*map(_as_output, items)]}
     blocks = [block for each in items for block in content_blocks(dialect.read_message(each).get("content"))]
     calls = any(map(is_call, blocks))
     if dialect.name == "chat":
-        choice = {"index": 0, "message": items[-1], "finish_reason": "tool_calls" if calls else "stop"}
+        content = items[-1].get("content")
+        said = {"content": "".join(texts_in(content))} if isinstance(content, list) else {}
+        choice = {"index": 0, "message": {**items[-1], **said}, "finish_reason": "tool_calls" if calls else "stop"}
         return {**whole, "object": "chat.completion", "created": 0, "choices": [choice]}
     content = [{key: value for key, value in block.items() if key not in EVERYWHERE} for block in blocks]
     ends = {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
     usage = {"input_tokens": 0, "output_tokens": 0}
     return {**whole, "type": "message", "role": "assistant", "content": content, **ends, "usage": usage}
+
+
+def _as_output(item: Message) -> Message:
+    """An item of a response; in a request, a message may have a text for its content, and no type."""
+    if "role" not in item:
+        return item
+    content = item.get("content")
+    parts = [{"type": "output_text", "text": content, "annotations": []}] if isinstance(content, str) else content
+    return {"type": "message", **item, "content": parts}
 
 
 def _cut(text: str) -> Iterator[str]:

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemosyne.domain.wire.chat import CHAT
 from mnemosyne.domain.wire.dialect import Dialect
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.domain.wire.reply_stream import join_reply, stream_reply
 from mnemosyne.domain.wire.request_matching import find_replies
+from mnemosyne.domain.wire.responses import RESPONSES
 from tests.domain.wire.dialects import WRITTEN, Exchange, ModelReply, Written, replies
 
 IN_EACH_DIALECT = pytest.mark.parametrize("written", WRITTEN, ids=lambda each: each.dialect.name)
@@ -69,6 +71,30 @@ def test_reply_joined_from_a_later_request_reads_as_the_original(written: Writte
     assert dialect.reply_content(message) == [
         block for each in request[dialect.array][start:end] for block in dialect.read_message(each)["content"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "content"),
+    [
+        (RESPONSES, "Teal."),
+        (RESPONSES, [{"type": "output_text", "text": "Teal."}]),
+        (CHAT, [{"type": "text", "text": "Te"}, {"type": "text", "text": "al."}]),
+        (MESSAGES, "Teal."),
+    ],
+)
+def test_reply_in_a_history_has_the_form_of_a_reply(dialect: Dialect, content: object) -> None:
+    """A program may send a message in a shorter form than it got."""
+    message, complete = read_again(
+        dict(join_reply([{"role": "assistant", "content": content}], dialect, "m")), dialect, complete=True
+    )
+    assert complete
+    if dialect is RESPONSES:
+        ((item,), (part,)) = message["output"], message["output"][0]["content"]
+        assert (item["type"], part["type"], part["text"]) == ("message", "output_text", "Teal.")
+    elif dialect is CHAT:
+        assert message["choices"][0]["message"]["content"] == "Teal."
+    else:
+        assert message["content"] == [{"type": "text", "text": "Teal."}]
 
 
 TEXTS = st.text(max_size=200)

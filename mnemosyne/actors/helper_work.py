@@ -16,6 +16,7 @@ import trio
 from mnemosyne.actors.helper_calls import HelperModels, ask_in_turn, charge_on_failure
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.helper.background import NO_EFFECT, BackgroundTask, Effect, HelperOrder, Signed
+from mnemosyne.domain.helper.caption import CAPTION
 from mnemosyne.domain.helper.facts import FACTS
 from mnemosyne.domain.helper.model import ClientKey
 from mnemosyne.domain.helper.task import Accepted
@@ -34,14 +35,14 @@ AT_ONCE = 2
 MOST_WAITING = 1_024
 """Maximum number of waiting orders; beyond that, the oldest one is dropped."""
 
-KEPT = frozenset({FACTS, SUMMARY})
-"""The tasks whose results are for later sessions: an order that the budget or the breaker stops is retried, unless it
-needs a client's key.
+KEPT = frozenset({FACTS, SUMMARY, CAPTION.name})
+"""The tasks whose results are for later sessions or are ordered long ahead of need: an order that the budget or the
+breaker stops is retried, unless it needs a client's key.
 """
 
 MOST_KEPT, AGAIN_SECONDS = 64, 60.0
-"""Maximum number of such orders, and the time before each is retried. The budget grows with the cost of turns, so the
-first prompt of a day has none.
+"""Maximum number of such orders of a task, and the time before each is retried. The budget grows with the cost of
+turns, so the first prompt of a day has none.
 """
 
 
@@ -202,8 +203,9 @@ class HelperWorker:
         except NotAsked:
             if request.order.task in KEPT and request.key is None:  # a client's key is not kept beyond its request
                 self._kept[request.place] = request
-                if len(self._kept) > MOST_KEPT:
-                    self._kept.popitem(last=False)
+                same = [place for place in self._kept if place[1] == request.order.task]
+                if len(same) > MOST_KEPT:
+                    del self._kept[same[0]]
             return None
 
     async def _report(self, sessions: WaitingOrders, identity: Identity, done: HelperDone) -> None:

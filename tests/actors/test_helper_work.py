@@ -14,6 +14,7 @@ from mnemosyne.actors.helper_calls import HelperBudget, HelperModels
 from mnemosyne.actors.helper_work import HelperQueue, HelperRequest, HelperWorker
 from mnemosyne.actors.messages import HelperDone, Identity
 from mnemosyne.domain.helper.background import HelperOrder
+from mnemosyne.domain.helper.caption import order_caption
 from mnemosyne.domain.helper.facts import order_facts
 from mnemosyne.domain.helper.goal import order_goal
 from mnemosyne.domain.helper.model import HelperFailed, HelperModel, SameModels
@@ -42,6 +43,7 @@ from tests.actors.spending import EnoughTurns
 from tests.actors.summaries import ENOUGH_MONEY, long_text, worked
 from tests.actors.support import CODEC, IDENTITY
 from tests.actors.test_helper_calls import COST, Model
+from tests.domain.helper.test_caption import WORDS, image
 from tests.domain.helper.test_session_summary import TALKED
 from tests.domain.objects.test_work import created, fold
 from tests.not_none import not_none
@@ -240,6 +242,46 @@ async def test_facts_wait_until_the_budget_has_room_and_goals_do_not(mock_clock:
         nursery.cancel_scope.cancel()
     assert [(done.work.task, done.work.rejected) for done in sessions.told] == [("facts", ())]
     assert (spending.read, len(model.prompts), budget.reserved) == (3, 1, 0)
+
+
+async def test_captions_wait_for_the_budget_and_push_out_no_facts(
+    mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are ordered when images arrive, before the turns have cost enough."""
+    monkeypatch.setattr(helper_work, "MOST_KEPT", 2)
+    mock_clock.rate = 1.0  # so that a failure ends
+    log, spending = PlainLog(CODEC), LaterTurns()
+    content = json.dumps({"type": "tool_result", "tool_use_id": "1", "content": [image()]}).encode()
+    stored = Content(sha256(content).digest(), content)
+    await log.append(Append(IDENTITY.stream, 0, (Envelope(decision_inputs.decide(worked("o"))[0], "c"),), (stored,)))
+    known = reduce(memory.evolve, [attrs.evolve(created("shot", size=80), tokens=1_500)], Memory())
+    caption = order_caption(known.objects["shot"], not_none(missing_of(known.objects["shot"], known)))
+    captions = [
+        attrs.evolve(caption, subject=f"{number}", contents={}, texts={"full": stored.digest}) for number in range(3)
+    ]
+    model = Model([json.dumps({"facts": []}), *[json.dumps({"captions": [WORDS]})] * 2])
+    worker = HelperWorker(
+        HelperModels(SameModels((model,)), HelperBudget(spending, ENOUGH_MONEY, lambda: 1)),
+        log,
+        Cache(),
+        BACKGROUND_TASKS,
+        lambda: 1,
+        str,
+    )
+    sessions = Sessions([*order_facts("The login page is for guests.", "main", 1), *captions], spending)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(worker.run, sessions)
+        await until(lambda: spending.read == 4)
+        await trio.testing.wait_all_tasks_blocked()
+        spending.turns = 10**12
+        mock_clock.jump(helper_work.AGAIN_SECONDS)
+        await until(lambda: len(sessions.told) == 3)
+        nursery.cancel_scope.cancel()
+    assert [(each.work.task, each.work.subject) for each in sessions.told] == [
+        ("facts", "main 1 0"),
+        ("caption", "1"),
+        ("caption", "2"),
+    ]
 
 
 async def test_the_last_summary_that_waits_for_the_budget_replaces_earlier_ones_of_its_session(

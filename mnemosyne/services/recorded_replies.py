@@ -129,7 +129,6 @@ class Replay:
             calls = [*filter(None, place)]
             others = (each for each in self._recorded if each.dialect is dialect and not (each.is_used or each.reply))
             free = [each for each in others if each.last == last and [*filter(None, each.place)] == calls]
-            used = used if not free else []
         candidates = free if self._is_strict else free + used
         candidates.sort(key=lambda each: each.last != last)  # tells parallel sub-agents apart
         compared = []
@@ -192,7 +191,7 @@ async def open_replay(archive: Archive, wanted: str, until: int | None, progress
     gets the number of requests read and their total. Raises NotFound without any, and what ``rebuild`` raises.
     """
     stream, history = await sessions.read_history(archive, wanted)
-    recorded, forgotten, folder, known = [], [], None, set[tuple[str, Place]]()
+    recorded, forgotten, folder, known = [], [], None, set[tuple[str, Place, bytes]]()
     attempts = list(_attempts_until(history, until))
     if not attempts:
         raise NotFound(f"Session {stream} has no requests to repeat.")
@@ -214,19 +213,24 @@ async def open_replay(archive: Archive, wanted: str, until: int | None, progress
             place, last = request_matching.find_place(request, dialect), request_matching.find_last(request, dialect)
             folder = folder or (find_project(request) if isinstance(request, dict) else None)
         recorded.append(_Recorded(attempt, dialect, place, last))
-        known.add((dialect.name, place))
+        known.add(_name_place(dialect, place, last))
         for start, end in request_matching.find_replies(request, dialect):
             before = {**request, dialect.array: request[dialect.array][:start]}
             place = request_matching.find_place(before, dialect)
-            if (dialect.name, place) in known:
-                break
             last = request_matching.find_last(before, dialect)
+            if (named := _name_place(dialect, place, last)) in known:
+                break
             recorded.append(_Recorded(attempt, dialect, place, last, (start, end)))
-            known.add((dialect.name, place))
+            known.add(named)
         progress(number, len(attempts))
     if not recorded and failure is not None:
         raise failure
     return Replay(stream, archive, history, recorded, until is not None, folder, forgotten)
+
+
+def _name_place(dialect: Dialect, place: Place, last: bytes) -> tuple[str, Place, bytes]:
+    """What tells a place from the others of a session: before the first call, conversations differ only in texts."""
+    return dialect.name, place, b"" if any(place) else last
 
 
 def _attempts_until(history: History, until: int | None) -> Iterator[Attempt]:

@@ -11,6 +11,7 @@ from mnemosyne.domain.session.address import Address
 from mnemosyne.domain.session.events import CLIENT_LEFT
 from mnemosyne.domain.wire.messages import MESSAGES
 from mnemosyne.services.recorded_replies import Replay, open_replay
+from tests.not_none import not_none
 from tests.services.talking import assistant, body, talking, user
 
 AGENTS = 20
@@ -57,6 +58,29 @@ async def test_request_that_is_not_recorded_takes_the_reply_of_no_other() -> Non
         await talk.ask(body([user("Do a part.")], tools=[]), ("x-claude-code-agent-id", "a"), reply="Part")
     replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
     assert await replies(replay, "What is the title of this?", "Do all.", "Do a part.") == ["All", "All", "Part"]
+
+
+async def test_first_request_of_a_conversation_is_in_a_gap_although_those_of_others_are_recorded() -> None:
+    """Conversations without a call yet are told apart by their prompts."""
+    agents = [("x-claude-code-agent-id", f"agent-{number}") for number in (1, 2)]
+    async with talking() as talk:
+        await talk.ask(body([user("What is the title of this?")], tools=[]), reply="Title")
+        await talk.ask(body([user("Do part 1.")]), agents[0], reply="1")
+        await talk.ask(body([user("Do part 2."), assistant("2"), user("More.")]), agents[1], reply="More")
+    replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
+    assert await replies(replay, "Do part 2.", "Do part 1.") == ["2", "1"]
+    assert (len(replay.matches), replay.unknown) == (2, 0)
+
+
+async def test_request_that_is_sent_twice_takes_no_reply_of_a_later_one() -> None:
+    said = [user("Go"), assistant("1"), user("Go"), assistant("2"), user("Go")]
+    async with talking() as talk:
+        for number in (1, 2, 3):
+            await talk.ask(body(said[: 2 * number - 1]), reply=f"{number}")
+    replay = await open_replay(talk.archive, str(talk.stream), None, lambda done, total: None)
+    now = [body(said[: 2 * number - 1], system="Another version.") for number in (1, 2, 2, 3)]
+    found = [not_none(await replay.find(each, MESSAGES)) for each in now]
+    assert [json.loads(each.body or b"")["content"][0]["text"] for each in found] == ["1", "2", "2", "3"]
 
 
 @pytest.mark.parametrize("prompt", ["What is the title of this?", "Do all."])

@@ -77,8 +77,9 @@ async def _read_summary(models: ReadModels, line: RecordedLine, run: Run) -> Run
     billed = attrs.evolve(timeline, turns=turns, helpers=timeline.helpers if len(turns) == len(timeline.turns) else ())
     # The last calls and results have no objects. A request has the run's own calls from its second turn on.
     first, elements = line.history.line(line.branch).inherited + 1, run.request.get(run.dialect.array, ())
-    own = [run.dialect.read_message(one)["content"] for one, at in zip(elements, run.turns, strict=False) if at > first]
-    blocks = [block for content in own for block in content_blocks(content)] + run.dialect.reply_content(run.reply)
+    own = [run.dialect.read_message(one) for one, at in zip(elements, run.turns, strict=False) if at > first]
+    blocks = [block for one in own for block in content_blocks(one.get("content"))]
+    blocks += run.dialect.reply_content(run.reply)
     results = {call_id_of(block): [block] for block in blocks if is_result(block)}
     last = [describe(each, results.get(each.get("id"), ())) for each in blocks if is_call(each)]
     changed = (

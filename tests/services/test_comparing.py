@@ -85,3 +85,13 @@ async def test_file_changed_by_the_last_calls_counts_without_objects(
         monkeypatch.setattr("mnemosyne.services.comparing.find_line", find_without_objects)
         later = await read_comparison(archive, models(talk.stream, ("main", 1)), "a", "a")
     assert found.first.files == later.first.files == ("/src/Write.py",)
+
+
+async def test_a_message_without_content_changes_no_files(archive: Plain) -> None:
+    """The provider refuses it, but it is recorded."""
+    said = [user("one"), assistant("Done."), {"role": "user"}]
+    async with talking(archive, "a") as talk:
+        await talk.ask(body(said[:1]))
+        await talk.ask(body(said))
+        found = await read_comparison(archive, models(talk.stream, ("main", 1), ("main", 2)), "a", "a")
+    assert found.first.files == ()

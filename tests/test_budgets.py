@@ -31,7 +31,7 @@ BUDGETS = {
     "sdk, kernel": Budget("mnemosyne/sdk mnemosyne/*.py", 3_110, 2_300),
     "mnemosyne": Budget("mnemosyne", 87_615, 65_800),
     "mnemosyne_lab": Budget("mnemosyne_lab", 11_035, 11_000),
-    "tests": Budget("tests", 80_695, 50_000),
+    "tests": Budget("tests", 80_700, 50_000),
     # Release checks and long loops moved here from tests: both together shrank from 91,300 to 81,400 lines.
     "campaigns": Budget("campaigns", 13_135, 12_000),
     "benchmarks": Budget("benchmarks", 6_000, 6_000),

@@ -113,7 +113,7 @@ class HelperQueue:
             self._summaries.discard(stream)
         self._told.set()
 
-    def drop_worker_orders(self) -> None:
+    def drop_lost_orders(self) -> None:
         """The orders that were taken will not be done: the worker has ended."""
         self._summaries = {stream for stream, task, _ in self._waiting if task == SUMMARY}
         self._told.set()

@@ -51,9 +51,9 @@ class LoadedSessions:
             request = attrs.evolve(request, order=await self._add_known(request))
         return attrs.evolve(request, key=self._find_key(request.identity.stream))
 
-    async def drop_worker_orders(self) -> None:
+    async def drop_lost_orders(self) -> None:
         if self._registry.orders is not None:
-            self._registry.orders.drop_worker_orders()
+            self._registry.orders.drop_lost_orders()
 
     async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
         if done is not None and done.work.task not in KEPT:

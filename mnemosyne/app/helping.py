@@ -31,8 +31,8 @@ class RemoteSessions(Remote):
     async def wait_for_order(self) -> HelperRequest:
         return cast("HelperRequest", await self.call("wait_for_order"))
 
-    async def drop_worker_orders(self) -> None:
-        await self.call("drop_worker_orders")
+    async def drop_lost_orders(self) -> None:
+        await self.call("drop_lost_orders")
 
     async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
         return bool(await self.call("tell", identity, done))
@@ -47,7 +47,7 @@ class RemoteSessions(Remote):
 class ServedSessions(WaitingOrders, WaitingQuestions, Protocol):
     """What a worker may take from sessions and report to them."""
 
-    async def drop_worker_orders(self) -> None:
+    async def drop_lost_orders(self) -> None:
         """Wait no longer for the orders that a worker took: it has ended."""
 
 

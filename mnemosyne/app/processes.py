@@ -501,11 +501,11 @@ class HelpedSessions:
         self._ordered.put(request.identity.stream, remote)
         return request
 
-    async def drop_worker_orders(self) -> None:
+    async def drop_lost_orders(self) -> None:
         with trio.move_on_after(ASK_SECONDS):
             for remote in {*self._ordered.values()}:
                 with suppress(MnemosyneError):  # the process has ended
-                    await remote.drop_worker_orders()
+                    await remote.drop_lost_orders()
 
     async def tell(self, identity: Identity, done: HelperDone | None) -> bool:
         remote = self._ordered.get(identity.stream)

@@ -123,7 +123,7 @@ class Supervisor:
             how = await run_child(self._command, environ, talk, "The worker")
         finally:
             self._process = self._status = None
-        await self._sessions.drop_worker_orders()
+        await self._sessions.drop_lost_orders()
         return how
 
 

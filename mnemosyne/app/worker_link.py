@@ -30,7 +30,7 @@ LATER = (LogUnavailable, VersionConflict, ActorStopped)
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 """Errors that mean that the other side has ended."""
 
-OF_SESSIONS = frozenset({"wait_for_order", "drop_worker_orders", "tell", "wait_for_question", "deliver_answer"})
+OF_SESSIONS = frozenset({"wait_for_order", "drop_lost_orders", "tell", "wait_for_question", "deliver_answer"})
 """The methods of ``helping.ServedSessions``."""
 
 

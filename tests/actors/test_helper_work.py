@@ -384,7 +384,7 @@ async def test_a_stop_does_not_wait_for_a_summary_that_a_worker_took_and_then_en
     assert await queue.take() == taken
     async with trio.open_nursery() as nursery:
         nursery.start_soon(queue.finish_summaries)
-        queue.drop_worker_orders()
+        queue.drop_lost_orders()
         await trio.testing.wait_all_tasks_blocked()
         assert nursery.child_tasks, "the next worker takes the order that waits"
         assert await queue.take() == waiting

@@ -20,7 +20,7 @@ from mnemosyne.domain.session.round_events import Mode
 from mnemosyne.domain.wire import recipe
 from mnemosyne.domain.wire.normal_form import Echo
 from mnemosyne.domain.wire.reply import Reply
-from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, UnknownEvent, VersionConflict
+from mnemosyne.errors import ActorStopped, LogUnavailable, MnemosyneError, UnknownEvent, VersionConflict, copy_error
 from tests.actors.support import (
     CODEC,
     LONG,
@@ -235,7 +235,7 @@ async def test_actor_stops_after_a_conflicting_append(log: StoppableLog) -> None
 async def test_unreadable_log_stops_only_the_actor_and_gives_waiters_the_reason(
     log: StoppableLog, error: Exception, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log.poisoned = error
+    log.poisoned = copy_error(error)  # the parameter would hold the frames of the actor for all later tests
     async with open_actor(log) as teller:
         with pytest.raises(MnemosyneError, match=reason):
             await teller.begin("u1")

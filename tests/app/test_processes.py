@@ -70,7 +70,7 @@ class Process:
     async def wait_for_question(self) -> Any:
         return self.questions.pop() if self.questions else await trio.sleep_forever()
 
-    async def drop_worker_orders(self) -> None:
+    async def drop_lost_orders(self) -> None:
         self.told.append("dropped")
 
     async def tell(self, *what: object) -> bool:
@@ -95,7 +95,7 @@ async def test_one_worker_serves_all_processes_and_each_gets_its_own_results() -
         assert await helped.tell(WHO, WORK)
         assert await helped.deliver_answer(number, ANSWER)
         assert not await helped.deliver_answer(number, ANSWER)
-        await helped.drop_worker_orders()
+        await helped.drop_lost_orders()
         nursery.cancel_scope.cancel()
     assert (ours.told, others.told) == ([(WHO, WORK), (7, ANSWER), "dropped"], [])
 

@@ -24,7 +24,7 @@ observe: tool               3            3       4      5    8        3274      
 manage: plain               4            4       4      7   10        4102          1108    4     47   5211      5
 manage: tool                4            4       4      7   11        4410         23599    4     47 161903      5
 manage: hidden              6            6       6      9   16        5644          3436    6     74  98491      7
-manage: epoch               5            5       4     10   15        5113          9014    6    130 225797      4
+manage: epoch               5            5       4     10   15        5113          9025    6    130 225830      4
 observe: turn 103           3            3       4      4    6        2284           708    3     17  80321      4
 observe: turn 203           3            3       4      4    6        2284           708    3     17  80322      4
 observe: turn 2003          3            3       4      4    6        2301           709    3     17  80325      1
